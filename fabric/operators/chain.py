@@ -98,6 +98,8 @@ class _Step:
     path: str
     reached: int = BEGINNING
     """The highest watermark that came in."""
+    left: int = BEGINNING
+    """The watermark that left."""
     told: set[int] = field(default_factory=set)
     """Inputs whose end the operator knows."""
 
@@ -119,12 +121,26 @@ class _Step:
     def end(self, ended: Iterable[int]) -> Batches:
         """What comes out by the ends of inputs with these numbers, each told once."""
         found = Batches()
+        if self.has_more:
+            return found  # before what the end itself completes
         for index in ended:
             if index not in self.told:
                 self.told.add(index)
                 assert self.operator is not None
                 found += self.operator.on_end(index)
         return found
+
+    @property
+    def has_more(self) -> bool:
+        """See `Operator.has_more`."""
+        return self.operator is not None and self.operator.has_more
+
+    def leaving(self, time_us: int) -> int:
+        """The watermark that leaves, where the least of the inputs is `time_us`."""
+        assert self.operator is not None
+        if not self.has_more:
+            self.left = self.operator.watermark(IDLE if time_us == IDLE else self.reached)
+        return self.left
 
 
 def _steps(
@@ -223,6 +239,16 @@ class Chain:
         """It is `now_us`; returns what is due."""
         return self._pass(now_us=now_us)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the last call completed more than it returned; nothing else is called before."""
+        return any(step.has_more for step in self._steps)
+
+    def more(self) -> Batches:
+        """Some of what is still to come: of the last node that has more, those below it wait."""
+        *_, last = (index for index, step in enumerate(self._steps) if step.has_more)
+        return self._pass(more=last)
+
     def on_end(self, edge: int) -> Batches:
         """`edge` has ended; operators whose inputs all have then end too."""
         self._check(edge)
@@ -286,13 +312,20 @@ class Chain:
     # ---- inside
 
     def _pass(
-        self, *, rows: tuple[int, pa.RecordBatch] | None = None, now_us: int | None = None
+        self,
+        *,
+        rows: tuple[int, pa.RecordBatch] | None = None,
+        now_us: int | None = None,
+        more: int = -1,
     ) -> Batches:
-        """One walk from the leaves to the root: rows first, then time, then ends."""
+        """One walk from the leaves to the root: rows first, then time, then ends.
+
+        Step `more` puts out more of what its last call completed.
+        """
         out: list[Batches] = []
         leaving: list[int] = []
         ended: list[bool] = []
-        for step in self._steps:
+        for index, step in enumerate(self._steps):
             if step.operator is None:
                 fits = rows is not None and rows[0] == step.edge
                 out.append([_named(rows[1], step.schema)] if fits and rows is not None else [])
@@ -302,13 +335,14 @@ class Chain:
             inputs = step.inputs
             time_us = least([leaving[child] for child in inputs])
             try:
-                found = step.take([out[child] for child in inputs], now_us, time_us)
-                found += step.end([index for index, child in enumerate(inputs) if ended[child]])
+                found = step.operator.more() if index == more else Batches()
+                found += step.take([out[child] for child in inputs], now_us, time_us)
+                found += step.end([n for n, child in enumerate(inputs) if ended[child]])
             except FabricError as error:
                 raise error.at(node=step.path) from None
             out.append(found)
-            leaving.append(step.operator.watermark(IDLE if time_us == IDLE else step.reached))
-            ended.append(len(step.told) == len(inputs))
+            leaving.append(step.leaving(time_us))
+            ended.append(len(step.told) == len(inputs) and not step.has_more)
         self.watermarks = {branch: leaving[top] for branch, top in self._tops.items()}
         return out[-1]
 

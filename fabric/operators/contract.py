@@ -4,6 +4,7 @@ One job: the `Operator` base class. One thread owns an operator, so operators ho
 calls, in order:
 
     open -> [restore] -> { on_batch | on_watermark | on_time | on_barrier ... } -> on_end -> close
+    on_watermark ... more, while has_more, before the next barrier
     on_barrier(7) ... on_complete(7) or on_abort(7), each later and in any number
 
 Defaults are those of an operator without state that passes time through; a subclass says what
@@ -14,7 +15,7 @@ and `on_time`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -34,8 +35,8 @@ class Context:
     What lies in `folder` (None: operators without files; it need not be there yet) is gone with the
     attempt. `splits` are all
     that this task reads of the source below, before any row came; empty where there is none.
-    `state` says where users' states lie; on disk it is in `folder`. `attempt` counts how often the
-    task was begun.
+    `state` says where state lies; on disk it is in `folder`. Of a built-in operator `state_bytes`
+    may be in memory (None: all). `attempt` counts how often the task was begun.
     """
 
     node: str = ""
@@ -44,6 +45,7 @@ class Context:
     folder: Path | None = None
     splits: tuple[str, ...] = ()
     state: StateBackend = "memory"
+    state_bytes: int | None = None
     attempt: int = 0
 
 
@@ -127,6 +129,26 @@ class Operator(ABC):
     def on_time(self, now_us: int) -> Batches:
         """It is `now_us` (processing time, never less than before); returns what is due."""
         return []
+
+    _rest: Iterator[Batches] | None = None
+
+    def gradually(self, results: Iterator[Batches]) -> Batches:
+        """Put out what is made as somebody asks for it; returns the first."""
+        assert self._rest is None, "more of the last call is still to come"
+        self._rest = results
+        return self.more()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the last call completed more than it returned: `more` puts that out."""
+        return self._rest is not None
+
+    def more(self) -> Batches:
+        """Some of what is still to come. Meanwhile time stands still for who gets the rows."""
+        found = None if self._rest is None else next(self._rest, None)
+        if found is None:
+            self._rest = None
+        return found or []
 
     def silent_until(self) -> int:
         """No row or watermark makes it put anything out, aside neither, before a watermark of this

@@ -7,6 +7,7 @@ the operator and what it put out since, as a sink would.
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from fabric.operators.contract import Batches, Context, Operator
 from fabric.operators.key_groups import N_KEY_GROUPS, key_groups
 
 Make = Callable[[], Operator]
+_TESTED = Context("tested")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ def check_operator(
     n_inputs: int = 1,
     tasks: Sequence[int] = (2, 3, 1),
     abort_at: Sequence[int] | None = None,
+    context: Context = _TESTED,
 ) -> Outcome:
     """Run in all ways and refuse any difference; returns what came out straight.
 
@@ -142,6 +145,8 @@ def check_operator(
         The numbers of tasks one after another, each for its share of the steps; none: not rescaled.
     abort_at
         The steps at which a failure is tried; None: each.
+    context
+        Where the operator runs; each attempt has a folder of its own in that of the context.
 
     Examples
     --------
@@ -151,17 +156,20 @@ def check_operator(
     >>> len(check_operator(make, [Rows(rows), Until(5), Rows(rows)], keys=["a"]).rows)
     2
     """
-    straight = run_straight(make, steps, n_inputs)
+    straight = run_straight(make, steps, n_inputs, context)
     expected = straight.multisets()
     for at in range(len(steps)) if abort_at is None else abort_at:
-        _same(run_aborted(make, steps, at, n_inputs), expected, f"aborted at step {at}")
+        aborted = run_aborted(make, steps, at, n_inputs, context)
+        _same(aborted, expected, f"aborted at step {at}")
     if tasks:
-        scaled = run_rescaled(make, steps, tasks, keys=keys, n_inputs=n_inputs)
+        scaled = run_rescaled(make, steps, tasks, keys=keys, n_inputs=n_inputs, context=context)
         _same(scaled, expected, f"rescaled to {tasks} tasks")
     return straight
 
 
-def run_straight(make: Make, steps: Steps, n_inputs: int = 1) -> Outcome:
+def run_straight(
+    make: Make, steps: Steps, n_inputs: int = 1, context: Context = _TESTED
+) -> Outcome:
     """What the operator puts out when nothing goes wrong.
 
     >>> from fabric.operators.limit import LimitOperator
@@ -169,7 +177,7 @@ def run_straight(make: Make, steps: Steps, n_inputs: int = 1) -> Outcome:
     >>> [b.num_rows for b in run_straight(lambda: LimitOperator(4, 0), [rows, rows]).rows]
     [3, 1]
     """
-    operator = _opened(make, splits=_splits(steps))
+    operator = _opened(make, context, splits=_splits(steps))
     out = Outcome()
     for step in steps:
         out.add(_done(operator, step))
@@ -177,10 +185,12 @@ def run_straight(make: Make, steps: Steps, n_inputs: int = 1) -> Outcome:
     return out
 
 
-def run_aborted(make: Make, steps: Steps, abort_at: int, n_inputs: int = 1) -> Outcome:
+def run_aborted(
+    make: Make, steps: Steps, abort_at: int, n_inputs: int = 1, context: Context = _TESTED
+) -> Outcome:
     """The same with a failure while step `abort_at` is worked on, and a restore."""
     splits = _splits(steps)
-    operator, published = _opened(make, splits=splits), Outcome()
+    operator, published = _opened(make, context, splits=splits), Outcome()
     state, begin = Kept(), max(0, abort_at - 1)
     for checkpoint, step in enumerate(steps[: abort_at + 1]):
         if checkpoint <= begin:
@@ -191,7 +201,7 @@ def run_aborted(make: Make, steps: Steps, abort_at: int, n_inputs: int = 1) -> O
             published.add(found)
     operator.on_abort(begin + 1)
     operator.close()
-    again = _opened(make, splits=splits)
+    again = _opened(make, context, splits=splits)
     again.restore([state] if state.files else [], range(N_KEY_GROUPS))
     for step in [*_told(steps[:begin]), *steps[begin:]]:
         published.add(_done(again, step))
@@ -207,6 +217,7 @@ def run_rescaled(
     keys: Sequence[str] | None = None,
     n_inputs: int = 1,
     sinks: Sinks | None = None,
+    context: Context = _TESTED,
 ) -> Outcome:
     """Each share of the steps on another number of tasks, which take over the state before.
 
@@ -218,7 +229,10 @@ def run_rescaled(
     for turn, n_tasks in enumerate(tasks):
         if sinks is not None:
             sinks.begin(turn, n_tasks)
-        operators = [_opened(make, i, n_tasks, splits[i::n_tasks]) for i in range(n_tasks)]
+        operators = [
+            _opened(make, replace(context, task=i, n_tasks=n_tasks), splits[i::n_tasks])
+            for i in range(n_tasks)
+        ]
         for i, operator in enumerate(operators):
             operator.restore(states, key_groups(i, n_tasks))
         begin, end = (len(steps) * at // len(tasks) for at in (turn, turn + 1))
@@ -296,9 +310,10 @@ def _routed(
     ]
 
 
-def _opened(make: Make, task: int = 0, n_tasks: int = 1, splits: tuple[str, ...] = ()) -> Operator:
+def _opened(make: Make, context: Context, splits: tuple[str, ...] = ()) -> Operator:
     operator = make()
-    operator.open(Context("tested", task, n_tasks, splits=splits))
+    folder = None if context.folder is None else context.folder / uuid.uuid4().hex
+    operator.open(replace(context, folder=folder, splits=splits))
     return operator
 
 
@@ -322,11 +337,18 @@ def _done(operator: Operator, step: Step) -> Outcome:
         case SplitEnd(split=split):
             operator.on_split_end(split)
             rows = []
-    return Outcome(list(rows), operator.take_side())
+    return Outcome(list(rows) + _rest(operator), operator.take_side())
+
+
+def _rest(operator: Operator) -> Batches:
+    rows = Batches()
+    while operator.has_more:
+        rows += operator.more()
+    return rows
 
 
 def _ended(operator: Operator, n_inputs: int) -> Outcome:
-    rows = list(operator.on_watermark(END_OF_TIME))
+    rows = list(operator.on_watermark(END_OF_TIME)) + _rest(operator)
     rows += [batch for index in range(n_inputs) for batch in operator.on_end(index)]
     sides = operator.take_side()
     operator.close()

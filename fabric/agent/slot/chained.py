@@ -79,6 +79,15 @@ class SlotChain:
         """As of the last call."""
         return self._state.done
 
+    @property
+    def has_more(self) -> bool:
+        """As of the last call."""
+        return self._state.has_more
+
+    def more(self) -> Batches:
+        """See `Steps`."""
+        return self._call(more=sp.More())
+
     def silent_until(self) -> int:
         """Users' functions may put out something at any time."""
         return BEGINNING

@@ -122,7 +122,7 @@ class Begin(_message.Message):
     def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("split", "rows", "split_over", "time", "now_us", "edge_over", "barrier", "complete", "abort", "close", "others")
+    __slots__ = ("split", "rows", "split_over", "time", "now_us", "edge_over", "barrier", "complete", "abort", "close", "others", "more")
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SPLIT_OVER_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +134,7 @@ class Step(_message.Message):
     ABORT_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     OTHERS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     split: str
     rows: Came
     split_over: SplitOver
@@ -145,7 +146,8 @@ class Step(_message.Message):
     abort: int
     close: Close
     others: NodeTime
-    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[Came, _Mapping]] = ..., split_over: _Optional[_Union[SplitOver, _Mapping]] = ..., time: _Optional[_Union[At, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_over: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., others: _Optional[_Union[NodeTime, _Mapping]] = ...) -> None: ...
+    more: More
+    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[Came, _Mapping]] = ..., split_over: _Optional[_Union[SplitOver, _Mapping]] = ..., time: _Optional[_Union[At, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_over: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., others: _Optional[_Union[NodeTime, _Mapping]] = ..., more: _Optional[_Union[More, _Mapping]] = ...) -> None: ...
 
 class Splits(_message.Message):
     __slots__ = ("edge", "names")
@@ -180,6 +182,10 @@ class At(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., time_us: _Optional[int] = ...) -> None: ...
 
 class Close(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class More(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -260,7 +266,7 @@ class Done(_message.Message):
     def __init__(self, lingers: _Optional[bool] = ...) -> None: ...
 
 class Stepped(_message.Message):
-    __slots__ = ("rows", "aside", "watermarks", "done", "held_back", "states", "counted", "slowest", "lingers")
+    __slots__ = ("rows", "aside", "watermarks", "done", "held_back", "states", "counted", "slowest", "lingers", "has_more")
     class WatermarksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -277,6 +283,7 @@ class Stepped(_message.Message):
     COUNTED_FIELD_NUMBER: _ClassVar[int]
     SLOWEST_FIELD_NUMBER: _ClassVar[int]
     LINGERS_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Placed]
     aside: _containers.RepeatedCompositeFieldContainer[Aside]
     watermarks: _containers.ScalarMap[str, int]
@@ -286,7 +293,8 @@ class Stepped(_message.Message):
     counted: _containers.RepeatedCompositeFieldContainer[Counted]
     slowest: _containers.RepeatedCompositeFieldContainer[NodeTime]
     lingers: bool
-    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[NodeTime, _Mapping]]] = ..., lingers: _Optional[bool] = ...) -> None: ...
+    has_more: bool
+    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[NodeTime, _Mapping]]] = ..., lingers: _Optional[bool] = ..., has_more: _Optional[bool] = ...) -> None: ...
 
 class Aside(_message.Message):
     __slots__ = ("tag", "rows")

@@ -95,6 +95,8 @@ class _Stepper:
                 return chain.on_time(step.now_us)
             case "edge_over":
                 return chain.on_end(step.edge_over)
+            case "more":
+                return chain.more()
             case "complete":
                 chain.on_complete(step.complete)
             case "abort":
@@ -116,6 +118,7 @@ class _Stepper:
             ],
             watermarks=chain.watermarks,
             done=chain.done,
+            has_more=chain.has_more,
             held_back=[sp.Splits(edge=e, names=held) for e, held in chain.held_back().items()],
             states=states,
             slowest=[sp.NodeTime(node=n, time_us=us) for n, us in chain.slowest().items()],

@@ -60,6 +60,13 @@ class Steps(Protocol):
     def on_time(self, now_us: int) -> Batches:
         """It is `now_us`."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the last call completed more than it returned."""
+
+    def more(self) -> Batches:
+        """Some of what is still to come."""
+
     def on_end(self, edge: int) -> Batches:
         """`edge` has ended."""
 

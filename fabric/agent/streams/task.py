@@ -183,6 +183,12 @@ class StreamTask:
     # ---- out
 
     def _emit(self, batches: Batches) -> None:
+        self._hand_on(batches)
+        while self._chain.has_more:
+            self._cancellation.check()
+            self._hand_on(self._chain.more())
+
+    def _hand_on(self, batches: Batches) -> None:
         for batch in batches:
             self._write(batch)
         for tag, rows in self._chain.take_side().items():
