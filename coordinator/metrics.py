@@ -130,6 +130,11 @@ def _streams(jobs: Iterable[pb.JobStatus]) -> Iterator[Metric]:
     behind = GaugeMetricFamily(
         "fabric_stream_records_behind", "Records that wait in the source.", labels=where
     )
+    state = GaugeMetricFamily(
+        "fabric_stream_state",
+        "Bytes and rows of state in memory (hot) and files (cold), and what moved between.",
+        labels=(*where, "what"),
+    )
     for job, stage in ((one, stage) for one in jobs for stage in one.stages):
         if not stage.HasField("watermark_us"):
             continue  # not one of a stream
@@ -139,7 +144,10 @@ def _streams(jobs: Iterable[pb.JobStatus]) -> Iterator[Metric]:
         for each in stage.counts:
             if each.name == "records_behind":
                 behind.add_metric((job.job_id, each.node_path), each.n)
-    yield from (rows, lag, behind)
+            elif each.name.startswith("state_"):
+                what = each.name.removeprefix("state_")
+                state.add_metric((job.job_id, each.node_path, what), each.n)
+    yield from (rows, lag, behind, state)
 
 
 def _agents(agents: Iterable[pb.AgentStatus]) -> Iterator[Metric]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
+from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import by_partition
 from fabric.coordinator.allowed import check_allowed
@@ -26,6 +28,7 @@ from fabric.coordinator.planner.draft import MAX_PARALLELISM
 from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import Stage, StageGraph, graph_text
+from fabric.coordinator.planner.states import state_lines
 from fabric.coordinator.replicas import check_count
 from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
 from fabric.operators.functions.trust import signed
@@ -96,14 +99,14 @@ class Prepared:
             self.encoded.append(tuple(map(_encoded, self.graph.stages)))
         return self.encoded[0]
 
-    def explain(self) -> pb.ExplainReply:
-        """The plan as a person reads it."""
+    def explain(self, checkpoint: CheckpointConfig) -> pb.ExplainReply:
+        """The plan as a person reads it; where its state lies is what `checkpoint` says."""
         return pb.ExplainReply(
             plan=tree(self.plan.root),
             rules=effects_text(self.fired),
             rules_verbose=effects_text(self.fired, verbose=True),
             optimised=tree(self.optimised.root),
-            stages=graph_text(self.graph),
+            stages=graph_text(self.graph, partial(state_lines, self.graph, config=checkpoint)),
             svg=svg(self.optimised.root),
         )
 

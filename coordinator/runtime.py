@@ -244,7 +244,7 @@ class CoordinatorRuntime:
 
     def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
         """See `ControlApi.explain`."""
-        return self._prepare(request).explain()
+        return self._prepare(request).explain(self._config.checkpointing(request.checkpoint))
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
         """See `ControlApi.watch`."""
@@ -288,8 +288,8 @@ class CoordinatorRuntime:
         """See `ControlApi.job_plan`."""
         with self._lock:
             self._check_open()
-            graph = self._core.graph(request.job_id)
-        return explain(graph)
+            graph, checkpoint = self._core.planned(request.job_id)
+        return explain(graph, checkpoint)
 
     def list_events(self, request: pb.EventsRequest) -> pb.EventList:
         """See `ControlApi.list_events`."""

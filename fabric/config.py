@@ -133,10 +133,12 @@ class FabricHome:
         return self
 
 
-StateBackend = Literal["memory", "rocksdb"]
-"""Where the states of users' functions lie: in the task's memory, or in files beside it."""
+StateBackend = Literal["memory", "rocksdb", "arrow", "auto"]
+"""Where state lies. Of users' functions: in the task's memory, with "rocksdb" and "auto" in files
+beside it. Of groups: in memory, with "arrow" and "auto" in files beside it once that is spent."""
 _MESSAGE_BYTES, _UNPACKED_BYTES = ByteSize(256 << 20), ByteSize(1 << 30)
 _PEER_BYTES = ByteSize(64 << 20)
+_STATE_MEMORY = ByteSize(256 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,8 +344,13 @@ class CheckpointConfig:
         Where they lie, the same for all hosts; empty: ``checkpoints`` in the home folder. Those of
         a job are removed when it is forgotten.
     state
-        Where the states of `DataFrame.process` lie between: "memory", or "rocksdb", in files of the
-        agent, for more than fits, of which a checkpoint takes only what has changed.
+        Where state lies between. "memory": there, all of it. "rocksdb": that of `DataFrame.process`
+        in files of the agent, of which a checkpoint takes only what has changed. "arrow":
+        aggregates, windows, top-N and deduplication keep groups in files when they take more than
+        `state_memory`; session windows and `DataFrame.process` are in memory. "auto": as "arrow",
+        and `DataFrame.process` as with "rocksdb".
+    state_memory
+        With "arrow" and "auto": what groups may take in memory, of a job in one slot.
     """
 
     interval_s: Annotated[float, "between the beginnings of two checkpoints"] = 10.0
@@ -352,17 +359,19 @@ class CheckpointConfig:
     failures_max: Annotated[int | None, "failures in a row that a job bears; none: any"] = None
     retained: Annotated[int, "the newest checkpoints that are kept"] = 3
     held_bytes_max: Annotated[int, "what may wait in a task for the last barriers"] = 256 << 20
-    state: Annotated[StateBackend, "of functions of streams: memory, or rocksdb"] = "memory"
+    state: Annotated[StateBackend, "of streams: memory, rocksdb, arrow or auto"] = "memory"
+    state_memory: Annotated[ByteSize, "of a job in a slot, with arrow and auto"] = _STATE_MEMORY
     seen_twice: Annotated[bool, "go on where rows that are out can't be taken back"] = False
     folder: Annotated[str, "where they lie, the same for all hosts; empty: in home"] = ""
 
     def __post_init__(self) -> None:
         check_numbers(self, "interval_s", "min_pause_s", "timeout_s")
         bearable = () if self.failures_max is None else ("failures_max",)
-        check_numbers(self, "retained", "held_bytes_max", *bearable, whole=True)
+        counts = ("retained", "held_bytes_max", "state_memory")
+        check_numbers(self, *counts, *bearable, whole=True)
         if not isinstance(self.seen_twice, bool):
             raise ConfigError(f"seen_twice must be True or False, got {self.seen_twice!r}")
-        check_positive(self, "interval_s", "timeout_s", "retained", "held_bytes_max")
+        check_positive(self, "interval_s", "timeout_s", *counts)
         if not isinstance(self.folder, str):
             raise ConfigError(f"folder must be text, got {self.folder!r}")
         if refused := unreachable_folder(self.folder, "checkpoints"):
@@ -373,8 +382,7 @@ class CheckpointConfig:
                 f"{self.failures_max!r}"
             )
         if self.state not in get_args(StateBackend):
-            known = " or ".join(map(repr, get_args(StateBackend)))
-            raise ConfigError(f"state must be {known}, got {self.state!r}")
+            raise ConfigError(f"state must be {one_of(StateBackend)}, got {self.state!r}")
 
 
 def check_numbers(config: object, *names: str, whole: bool = False) -> None:
@@ -385,6 +393,16 @@ def check_numbers(config: object, *names: str, whole: bool = False) -> None:
         if not fits or isinstance(value, bool):
             kind = "a whole number" if whole else "a number"
             raise ConfigError(f"{name} must be {kind}, got {value!r}")
+
+
+def one_of(choices: object) -> str:
+    """The values of a `Literal` for a message.
+
+    >>> print(one_of(Literal["a", "b", "c"]))
+    'a', 'b' or 'c'
+    """
+    *others, last = map(repr, get_args(choices))
+    return f"{', '.join(others)} or {last}"
 
 
 def check_positive(config: object, *names: str) -> None:

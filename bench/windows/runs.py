@@ -88,7 +88,7 @@ def operator_run(case: Case) -> WindowsRun:
     from fabric.coordinator.planner.streams.hidden import with_hidden
 
     asked = Asked.of(case)
-    root = with_hidden(over_columns(_frame(None, asked).plan.root))
+    root = with_hidden(over_columns(framed(None, asked).plan.root))
 
     def ask() -> pa.Table:
         return pa.Table.from_batches(_pushed(root, asked))
@@ -97,7 +97,7 @@ def operator_run(case: Case) -> WindowsRun:
 
 
 def _asking(session: Session, asked: Asked) -> Callable[[], pa.Table]:
-    frame = _frame(session, asked)
+    frame = framed(session, asked)
 
     def ask() -> pa.Table:
         with session.submit(frame) as job:
@@ -106,7 +106,8 @@ def _asking(session: Session, asked: Asked) -> Callable[[], pa.Table]:
     return ask
 
 
-def _frame(session: Session | None, asked: Asked) -> DataFrame:
+def framed(session: Session | None, asked: Asked) -> DataFrame:
+    """The windows; without a session over no engine."""
     import fabric
     from fabric import streams
 

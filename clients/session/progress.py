@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _log = logger("fabric.session")
 
+_STATE, _BELOW = "state_", "state_cold_bytes"
+"""Where state lies is told in detail elsewhere."""
 QUIET_S = 0.5
 PATIENT_S = 5.0
 """How long a job may wait for slots where nothing is drawn before a warning says so."""
@@ -52,8 +54,11 @@ def counted(stages: Iterable[pb.StageStatus]) -> list[str]:
     sums: Counter[str] = Counter()
     for stage in stages:
         for each in stage.counts:
-            sums[each.name] += each.n
-    return [f"{n:,} {name.replace('_', ' ')}" for name, n in sums.items() if n]
+            if not each.name.startswith(_STATE) or each.name == _BELOW:
+                sums[each.name] += each.n
+    below = sums.pop(_BELOW, 0)
+    told = [f"{n:,} {name.replace('_', ' ')}" for name, n in sums.items() if n]
+    return [*told, f"{below:,} bytes of state in files"] if below else told
 
 
 class JobProgress:

@@ -18,7 +18,7 @@ from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
 from fabric.clients.session.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.session.job import Job
-from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
+from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.errors import ConfigError, NotFoundError, PlanError
@@ -116,6 +116,7 @@ class Session(ABC):
         held_bytes_max: int | None = None,
         seen_twice: bool | None = None,
         state: StateBackend | None = None,
+        state_memory: int | str | None = None,
         folder: str | Path | None = None,
     ) -> Session:
         """How streams submitted from now on keep their state, and are checkpointed.
@@ -141,6 +142,7 @@ class Session(ABC):
             "held_bytes_max": held_bytes_max,
             "seen_twice": seen_twice,
             "state": state,
+            "state_memory": None if state_memory is None else ByteSize(state_memory),
             "folder": None if folder is None else _full_name(folder),
         }
         changed = {name: value for name, value in given.items() if value is not None}

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from fabric import __version__
+from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core import records, said
@@ -104,9 +105,10 @@ class CoordinatorCore:
         """Where they lie."""
         return Path(self._book.live(job_id).checkpoint.folder)
 
-    def graph(self, job_id: str) -> StageGraph:
+    def planned(self, job_id: str) -> tuple[StageGraph, CheckpointConfig]:
         """The stages of a job that was not released; `NotFoundError` when there is none."""
-        return self._book.live(job_id).graph
+        job = self._book.live(job_id)
+        return job.graph, job.checkpoint
 
     def events(self, request: pb.EventsRequest) -> pb.EventList:
         """What happened, oldest first."""

@@ -6,10 +6,13 @@ One job: `joined` puts each stage under the inputs that read it, with an exchang
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
+from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.stages import StageGraph, graph_text
+from fabric.coordinator.planner.states import state_lines
 from fabric.plan.nodes import Exchange, ExchangeKind, Node, StageInput
 from fabric.plan.printer import tree
 from fabric.plan.streams import SideOutput
@@ -43,10 +46,11 @@ def joined(graph: StageGraph) -> Node:
     return done[graph.result.producer]
 
 
-def explain(graph: StageGraph) -> pb.ExplainReply:
+def explain(graph: StageGraph, checkpoint: CheckpointConfig) -> pb.ExplainReply:
     """What is known of a job's plan while it runs, also after it was planned anew."""
     root = joined(graph)
-    return pb.ExplainReply(optimised=tree(root), stages=graph_text(graph), svg=svg(root))
+    stages = graph_text(graph, partial(state_lines, graph, config=checkpoint))
+    return pb.ExplainReply(optimised=tree(root), stages=stages, svg=svg(root))
 
 
 def _producers_first(graph: StageGraph) -> list[int]:

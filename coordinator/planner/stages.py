@@ -7,6 +7,7 @@ another, or to whoever collects the result. Task i reads partition i of every ed
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -163,16 +164,18 @@ class StageGraph:
                 raise InternalError(f"edge {edge.path} has not one partition a consuming task")
 
 
-def graph_text(graph: StageGraph) -> str:
-    """The stages as a person reads them: one block a stage, its edges below."""
-    return "\n".join(line for stage in graph.stages for line in _stage_lines(graph, stage)) + "\n"
+def graph_text(graph: StageGraph, more: Callable[[Stage], Sequence[str]] = lambda _: ()) -> str:
+    """The stages as a person reads them: one block a stage, `more` about it, its edges below."""
+    lines = (line for stage in graph.stages for line in _stage_lines(graph, stage, more(stage)))
+    return "\n".join(lines) + "\n"
 
 
-def _stage_lines(graph: StageGraph, stage: Stage) -> list[str]:
+def _stage_lines(graph: StageGraph, stage: Stage, more: Sequence[str]) -> list[str]:
     tasks = "1 task" if stage.n_tasks == 1 else f"{stage.n_tasks} tasks"
     lines = [f"stage {stage.stage} ({stage.path}): {tasks}, {stage.kind}"]
     lines += [f"  ! {line}" for line in stage.adapted]
     lines += [f"    {line}" for line in tree(stage.root).splitlines()]
+    lines += [f"  = {line}" for line in more]
     lines += [f"  → {_edge_text(edge)}" for edge in graph.outputs[stage.stage]]
     return lines
 

@@ -432,7 +432,7 @@ class Deploy(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., sink_folder: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
 
 class StreamDeploy(_message.Message):
-    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state", "source_gather_s", "exchange_gather_s", "exchange_behind_s")
+    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state", "source_gather_s", "exchange_gather_s", "exchange_behind_s", "state_bytes")
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     SEAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -443,6 +443,7 @@ class StreamDeploy(_message.Message):
     SOURCE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_BEHIND_S_FIELD_NUMBER: _ClassVar[int]
+    STATE_BYTES_FIELD_NUMBER: _ClassVar[int]
     folder: str
     checkpoint: int
     seal_bytes: int
@@ -453,7 +454,8 @@ class StreamDeploy(_message.Message):
     source_gather_s: float
     exchange_gather_s: float
     exchange_behind_s: float
-    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ...) -> None: ...
+    state_bytes: int
+    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ..., state_bytes: _Optional[int] = ...) -> None: ...
 
 class TriggerCheckpoint(_message.Message):
     __slots__ = ("job_id", "checkpoint", "keys")
@@ -758,7 +760,7 @@ class SubmitRequest(_message.Message):
     def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
-    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder")
+    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder", "state_memory")
     INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
     MIN_PAUSE_S_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
@@ -768,6 +770,7 @@ class Checkpointing(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     SEEN_TWICE_FIELD_NUMBER: _ClassVar[int]
     FOLDER_FIELD_NUMBER: _ClassVar[int]
+    STATE_MEMORY_FIELD_NUMBER: _ClassVar[int]
     interval_s: float
     min_pause_s: float
     timeout_s: float
@@ -777,7 +780,8 @@ class Checkpointing(_message.Message):
     state: str
     seen_twice: bool
     folder: str
-    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., seen_twice: _Optional[bool] = ..., folder: _Optional[str] = ...) -> None: ...
+    state_memory: int
+    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., seen_twice: _Optional[bool] = ..., folder: _Optional[str] = ..., state_memory: _Optional[int] = ...) -> None: ...
 
 class Adaptive(_message.Message):
     __slots__ = ("enabled", "broadcast_bytes", "target_bytes", "tiny_bytes", "skew_factor")

@@ -6,6 +6,8 @@ One job: the range of groups of one task, so that state moves in ranges when the
 from __future__ import annotations
 
 N_KEY_GROUPS = 1 << 15
+HASH_SHIFT = 49
+"""A key's group is the upper 15 bits of its hash."""
 
 
 def key_groups(task: int, n_tasks: int) -> range:
@@ -15,6 +17,15 @@ def key_groups(task: int, n_tasks: int) -> range:
     (range(0, 10923), range(10923, 21846))
     """
     return range(_first(task, n_tasks), _first(task + 1, n_tasks))
+
+
+def hashes_of(groups: range) -> tuple[int, int]:
+    """The hashes of keys in these groups: from the first on, up to the second.
+
+    >>> hashes_of(range(0, 1 << 15)) == (0, 1 << 64), hashes_of(range(1, 2)) == (1 << 49, 1 << 50)
+    (True, True)
+    """
+    return groups.start << HASH_SHIFT, groups.stop << HASH_SHIFT
 
 
 def _first(task: int, n_tasks: int) -> int:

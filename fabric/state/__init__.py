@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from fabric.config import StateBackend as BackendName
+from fabric.config import one_of
 from fabric.errors import ConfigError
 from fabric.state.backend import Backend, Snapshot, SnapshotReader, SnapshotWriter
 from fabric.state.base import State
@@ -41,7 +42,8 @@ def open_states(
     Parameters
     ----------
     backend
-        ``memory``, or ``rocksdb`` in `folder`, which is empty, missing, or was closed by a store.
+        ``rocksdb`` or ``auto``: RocksDB in `folder`, which is empty, missing, or was closed by a
+        store; ``memory`` or ``arrow`` (which is for built-in operators): memory.
     specs
         Each under a name of its own.
     key_groups
@@ -60,18 +62,19 @@ def open_states(
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise ConfigError(f"each state has a name of its own, got {', '.join(names)}")
-    made = _backend(backend, specs, folder, dropped)
+    if backend not in get_args(BackendName):
+        raise ConfigError(f"a state backend is {one_of(BackendName)}, not {backend!r}")
+    kept: BackendName = "rocksdb" if backend in ("rocksdb", "auto") else "memory"
+    made = _backend(kept, specs, folder, dropped)
     journal = None
     if undo:
         made = journal = Journal(made, specs)
-    return StateStore(made, backend, specs, key_groups, journal)
+    return StateStore(made, kept, specs, key_groups, journal)
 
 
 def _backend(
     name: BackendName, specs: Sequence[StateSpec], folder: Path | None, dropped: Sequence[str]
 ) -> Backend:
-    if name not in get_args(BackendName):
-        raise ConfigError(f"a state backend is memory or rocksdb, not {name!r}")
     if name == "memory":
         return MemoryBackend(specs, dropped)
     if folder is None:

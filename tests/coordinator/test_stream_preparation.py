@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fabric import DataFrame, streams
+from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.preparation import Prepared, Surroundings, prepare
 from fabric.errors import FabricError, PlanError
@@ -41,7 +42,7 @@ def test_splits_of_a_stream_are_the_sources_own(tmp_path: Path) -> None:
     assert [len(uris) for uris in dealt] == [2, 1]
     assert len({uri for uris in dealt for uri in uris}) == 3
     assert made.graph.stages[0].kind == "chain"
-    assert made.explain().svg
+    assert made.explain(CheckpointConfig()).svg
     again = prepared(out(rows, tmp_path / "out"))
     assert again is made
 

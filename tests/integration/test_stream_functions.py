@@ -15,7 +15,7 @@ import pytest
 
 from fabric import DataFrame, Process, arrow_udf, col, from_epoch, streams
 from fabric.agent.slot.pool import SlotLimits, SlotPool
-from fabric.config import CheckpointConfig
+from fabric.config import ByteSize, CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExpressionError
@@ -40,8 +40,11 @@ def pool() -> Iterator[SlotPool]:
 @pytest.fixture
 def slots(tmp_path: Path, pool: SlotPool) -> Iterator[EmbeddedFabric]:
     config = CoordinatorConfig(
-        checkpoint=CheckpointConfig(folder=str(tmp_path / "checkpoints"), interval_s=0.2)
-    )
+        checkpoint=CheckpointConfig(
+            folder=str(tmp_path / "checkpoints"), interval_s=0.2, state="arrow",
+            state_memory=ByteSize(30_000),
+        )
+    )  # fmt: skip
     with embedded_pair(3, slots=8, config=config, pool=pool) as made:
         yield made
 
@@ -109,12 +112,21 @@ def windows(frame: DataFrame) -> DataFrame:
     return timed.group_by("key").window("1 second").agg(n=col("row").sum())
 
 
+def doubled_windows(frame: DataFrame) -> DataFrame:
+    """A function right behind windows, which have more groups than memory where there are slots."""
+    twice = arrow_udf(lambda a: pc.multiply(a, 2), returns="int64")
+    made = streams.generator(n_rows=N_ROWS, n_splits=N_SPLITS, n_keys=5_000, seed=3, start=START)
+    counts = made.with_watermark("ts", "1 second").group_by("key").window("10 seconds").count()
+    return counts.with_columns(twice=twice("count"))
+
+
 ASKS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "rows of a process": lambda frame: summed(frame).filter(col("n") < 0),
     "a side of its own": lambda frame: summed(frame).side_output("last"),
     "dead letters": lambda frame: dead(summed(frame)),
     "functions": lambda frame: doubled(frame).filter(col("key") >= 0).select("key"),
     "event time of its own": windows,
+    "windows in a slot": doubled_windows,
 }
 
 

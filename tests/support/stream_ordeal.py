@@ -41,6 +41,8 @@ NUMBERED = 50
 TIMER_US = START_US + 3_600_000_000
 """Later than any row: its timers are called at the end."""
 RETAINED = 2
+STATE_BYTES = 150_000
+"""So that groups of windows lie in memory and in files."""
 
 
 class Numbered(Process):
@@ -101,7 +103,10 @@ class StreamOrdeal(Submitted):
         self._source = made or source()
         self._folder = folder
         self.numbered = numbered or StreamFileTarget("ipc", str(folder / "numbered"), 0, 0, 0.0, 0)
-        checkpoint = pb.Checkpointing(interval_s=interval_s, timeout_s=timeout_s, retained=RETAINED)
+        checkpoint = pb.Checkpointing(
+            interval_s=interval_s, timeout_s=timeout_s, retained=RETAINED, state="arrow",
+            state_memory=STATE_BYTES,
+        )  # fmt: skip
         super().__init__(running, self._written(), parallelism=PARALLELISM, checkpoint=checkpoint)
 
     def _written(self) -> Node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from fabric import failpoints
 from fabric.agent.outputs import Outputs
@@ -31,8 +32,12 @@ from fabric.plan.walk import walk
 
 def context_of(node: str, begin: sp.Begin) -> Context:
     """The context of a chain below `node`."""
-    state: StateBackend = "rocksdb" if begin.stream.state == "rocksdb" else "memory"
-    return Context(node, begin.task, begin.n_tasks, Path(begin.scratch), state=state)
+    stream = begin.stream
+    return Context(
+        node, begin.task, begin.n_tasks, Path(begin.scratch),
+        state=next((name for name in get_args(StateBackend) if name == stream.state), "memory"),
+        state_bytes=stream.state_bytes or None,
+    )  # fmt: skip
 
 
 def splits_of(begin: sp.Begin) -> dict[int, Sequence[str]]:

@@ -9,21 +9,19 @@ snapshots. What is best is the caller's `Ranking`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from fabric._cython.kernels.group_table import GroupTable
-from fabric.event_time import BEGINNING
-from fabric.operators.contract import Batches, Operator, Snapshot, SnapshotReader
-from fabric.operators.streams.closing import Closing
+from fabric.operators.contract import Batches, Snapshot, SnapshotReader
 from fabric.operators.streams.columns import Ints, only, shown
+from fabric.operators.streams.evicting import Evicting
 from fabric.operators.streams.late import Late
 from fabric.operators.streams.packed import Packed, unpacked, with_key_groups
 from fabric.operators.streams.ranked import BestRows, Change, FrozenBest, Ranking, Wanted
-from fabric.operators.streams.resting import Resting, restored_times, times_of
+from fabric.operators.streams.resting import restored_times, times_of
 
 _RANK, _LAST = "__rank", "__last"
 
@@ -43,7 +41,7 @@ class Best:
     ttl_us: int = 0
 
 
-class BestOperator(Operator):
+class BestOperator(Evicting):
     """The best rows of each key among those of `source`; puts out `output`.
 
     Groups without a closing time put out changes as they happen, a net change a batch; `output`
@@ -54,12 +52,9 @@ class BestOperator(Operator):
         self._best = best
         self._schema = shown(source)
         self._output = output
-        self._table = GroupTable(pa.schema([source.field(name) for name in best.keys]))
-        self._rows = BestRows(best.ranking, self._schema)
-        self._late = Late(best.closes, best.lateness_us, aside=best.aside)
-        self._closing = Closing() if best.closes else None
-        self._resting = Resting(best.ttl_us) if best.ttl_us else None
-        self._watermark = BEGINNING
+        keys = pa.schema([source.field(name) for name in best.keys])
+        late = Late(best.closes, best.lateness_us, aside=best.aside)
+        super().__init__(keys, late, closes=best.closes, ttl_us=best.ttl_us)
 
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """What the rows change; nothing where groups close."""
@@ -67,20 +62,97 @@ class BestOperator(Operator):
             batch = self._late.split(batch, self._watermark)
         if not batch.num_rows:
             return []
-        groups = self._table.upsert(only(batch, self._best.keys)).astype(np.int64)
+        groups = self.number(only(batch, self._best.keys))
         if self._resting is not None:
             self._rows.forget(self._resting.woken(groups))
         if self._closing is not None:
             self._closing.note(groups, batch.column(self._best.closes))
         change = self._rows.update(groups, batch, self._wanted)
-        return [] if change is None else self._put_out(change)
+        found = [] if change is None else self._put_out(change)
+        self.make_room()
+        return found
 
     def on_watermark(self, time_us: int) -> Batches:
         """Groups that are complete now."""
         self._watermark = time_us
         if self._closing is None:
             return []
-        due = self._closing.due(int(self._late.passed(np.int64(time_us))))
+        passed = int(self._late.passed(np.int64(time_us)))
+        out = self._close(self._closing.due(passed))
+        return out if self._below.is_empty else out + self.gradually(self._close_cold(passed))
+
+    def on_time(self, now_us: int) -> Batches:
+        """Gives memory back of keys that rest."""
+        if len(over := self.sweep(now_us)):
+            self._forget(over)
+        return []
+
+    def take_side(self) -> dict[str, Batches]:
+        """Late rows."""
+        return self._late.take()
+
+    def on_barrier(self, checkpoint: int) -> Snapshot:
+        """All rows, group by group."""
+        groups, frozen = self._rows.freeze()
+        last = None if self._resting is None else self._resting.last(groups).copy()
+        keys = self._best.keys
+        hot = Packed(
+            {"rows": lambda: with_key_groups(_table(frozen, last), keys)},
+            times_of(self._watermark, self._resting),
+        )
+        return self._below.beside(hot)
+
+    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
+        """The rows of our key groups."""
+        self._watermark = restored_times(snapshots, self._resting)
+        for rows in unpacked(snapshots, "rows", self.stored, key_groups):
+            self.load(rows)
+        self._below.restore(snapshots, key_groups)
+
+    # ---- see `Evicting`
+
+    @property
+    def stored(self) -> pa.Schema:
+        """A row's columns, its rank, when its group last had a row."""
+        last = [] if self._resting is None else [pa.field(_LAST, pa.int64())]
+        return pa.schema([*self._schema, pa.field(_RANK, pa.int64()), *last])
+
+    def groups(self) -> Ints:
+        """See `Evicting`."""
+        return self._rows.groups()
+
+    def unload(self, groups: Ints) -> tuple[pa.RecordBatch, Ints]:
+        """See `Evicting`."""
+        found, counts = self._rows.gather(groups), self._rows.counts(groups)
+        columns = [*found.rows.columns, pa.array(found.ranks)]
+        if self._resting is not None:
+            columns.append(pa.array(np.repeat(self._resting.last(groups), counts)))
+        return pa.RecordBatch.from_arrays(columns, schema=self.stored), counts
+
+    def load(self, rows: pa.RecordBatch) -> None:
+        """The rows of each group are side by side, by rank."""
+        if not rows.num_rows:
+            return
+        groups = self._table.upsert(only(rows, self._best.keys)).astype(np.int64)
+        self._rows.load(groups, [only(rows, self._schema.names)], rows.column(_RANK).to_numpy())
+        if self._resting is not None:
+            self._resting.load(groups, rows.column(_LAST).to_numpy())
+        if self._closing is not None:
+            self._closing.note(groups, rows.column(self._best.closes))
+
+    @property
+    def nbytes(self) -> int:
+        """See `Evicting`."""
+        return super().nbytes + self._rows.nbytes
+
+    def _forget_all(self) -> None:
+        super()._forget_all()
+        self._rows = BestRows(self._best.ranking, self._schema)
+
+    # ---- what is put out
+
+    def _close(self, due: Ints) -> Batches:
+        """The rows of groups that are complete."""
         if not len(due):
             return []
         out = self._put_out(self._rows.gather(due))
@@ -89,51 +161,13 @@ class BestOperator(Operator):
         self._forget(due)
         return out
 
-    def on_time(self, now_us: int) -> Batches:
-        """Gives memory back of keys that rest."""
-        if self._resting is not None and len(over := self._resting.swept(now_us)):
-            if self._closing is not None:
-                self._closing.forget(over)
-            self._forget(over)
-        return []
-
-    def take_side(self) -> dict[str, Batches]:
-        """Late rows."""
-        return self._late.take()
-
-    def counts(self) -> dict[str, int]:
-        """How many rows were late."""
-        return {"late_rows": self._late.n_rows} if self._closing is not None else {}
-
-    def on_barrier(self, checkpoint: int) -> Snapshot:
-        """All rows, group by group."""
-        groups, frozen = self._rows.freeze()
-        last = None if self._resting is None else self._resting.last(groups).copy()
-        keys = self._best.keys
-        return Packed(
-            {"rows": lambda: with_key_groups(_table(frozen, last), keys)},
-            times_of(self._watermark, self._resting),
-        )
-
-    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
-        """The rows of our key groups."""
-        self._watermark = restored_times(snapshots, self._resting)
-        extra = [pa.field(_RANK, pa.int64())]
-        if self._resting is not None:
-            extra.append(pa.field(_LAST, pa.int64()))
-        schema = pa.schema([*self._schema, *extra])
-        batches = unpacked(snapshots, "rows", schema, key_groups)
-        if not batches:
-            return
-        keys = self._best.keys
-        groups = np.concatenate([self._table.upsert(only(b, keys)) for b in batches])
-        rows = [b.select(self._schema.names) for b in batches]
-        self._rows.load(groups.astype(np.int64), rows, _joined(batches, _RANK))
-        if self._resting is not None:
-            self._resting.load(groups, _joined(batches, _LAST))
-        if self._closing is not None:
-            times = pa.concat_arrays([b.column(self._best.closes) for b in batches])
-            self._closing.note(groups, times)
+    def _close_cold(self, passed: int) -> Iterator[Batches]:
+        """The same of groups below memory."""
+        assert self._closing is not None
+        for rows in self._below.due(passed):
+            self.load(rows)
+            yield self._close(self._closing.due(passed))
+        self._below.expire(passed)
 
     @property
     def _wanted(self) -> Wanted:
@@ -160,8 +194,3 @@ class BestOperator(Operator):
 def _table(frozen: FrozenBest, last: Ints | None) -> pa.Table:
     table = frozen.table().append_column(_RANK, pa.array(frozen.ranks))
     return table if last is None else table.append_column(_LAST, pa.array(last))
-
-
-def _joined(batches: Sequence[pa.RecordBatch], name: str) -> Ints:
-    found: Ints = np.concatenate([batch.column(name).to_numpy() for batch in batches])
-    return found

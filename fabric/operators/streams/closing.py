@@ -49,6 +49,15 @@ class Closing:
         found = waiting[is_due]
         return found[np.argsort(self._times[found], kind="stable")]
 
+    def of(self, groups: Ints) -> Ints:
+        """When these groups close."""
+        return self._times[groups]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._times.nbytes + self._waits.nbytes
+
     def forget(self, groups: Ints) -> None:
         """Those are gone."""
         if len(groups):

@@ -13,16 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from fabric._cython.kernels.group_table import GroupTable
-from fabric.event_time import BEGINNING
 from fabric.operators.contract import Batches, Operator, Snapshot, SnapshotReader
 from fabric.operators.streams.best import Best, BestOperator
-from fabric.operators.streams.closing import Closing
 from fabric.operators.streams.columns import Ints, grown, only, rows_of
+from fabric.operators.streams.evicting import Evicting
 from fabric.operators.streams.late import Late
 from fabric.operators.streams.packed import Packed, unpacked, with_key_groups
 from fabric.operators.streams.ranked import Ranking
-from fabric.operators.streams.resting import Resting, restored_times, times_of
+from fabric.operators.streams.resting import restored_times, times_of
 from fabric.plan.expr import Column, SortKey, output_name
 from fabric.plan.streams import Deduplicate
 
@@ -46,20 +44,14 @@ def deduplicate_operator(node: Deduplicate, source: pa.Schema, output: pa.Schema
     return BestOperator(best, source, output)
 
 
-class FirstOperator(Operator):
+class FirstOperator(Evicting):
     """The first row of each key that comes, at once; keys are kept until they close or rest."""
 
     def __init__(self, node: Deduplicate, source: pa.Schema, output: pa.Schema) -> None:
-        self._keys = list(map(output_name, node.keys))
-        self._closes = node.closes
         self._output = output
-        self._table = GroupTable(pa.schema([source.field(name) for name in self._keys]))
-        self._late = Late(node.closes, node.lateness_us, aside=node.late == "side")
-        self._closing = Closing() if node.closes else None
-        self._resting = Resting(node.ttl_us) if node.ttl_us else None
-        self._known = np.empty(0, np.bool_)
-        self._slot: Ints = np.empty(0, np.int64)
-        self._watermark = BEGINNING
+        keys = pa.schema([source.field(output_name(key)) for key in node.keys])
+        late = Late(node.closes, node.lateness_us, aside=node.late == "side")
+        super().__init__(keys, late, closes=node.closes, ttl_us=node.ttl_us)
 
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """The rows whose keys are new."""
@@ -67,7 +59,7 @@ class FirstOperator(Operator):
             batch = self._late.split(batch, self._watermark)
         if not batch.num_rows:
             return []
-        groups = self._table.upsert(only(batch, self._keys)).astype(np.int64)
+        groups = self.number(only(batch, self._keys.names))
         self._reach(groups)
         if self._resting is not None:
             self._known[self._resting.woken(groups)] = False
@@ -75,58 +67,85 @@ class FirstOperator(Operator):
             self._closing.note(groups, batch.column(self._closes))
         new = self._firsts(groups)
         self._known[groups[new]] = True
+        self.make_room()
         return [only(rows_of(batch, new), self._output.names)] if len(new) else []
 
     def on_watermark(self, time_us: int) -> Batches:
         """Forgets keys that are complete."""
         self._watermark = time_us
         if self._closing is not None:
-            due = self._closing.due(int(self._late.passed(np.int64(time_us))))
+            passed = int(self._late.passed(np.int64(time_us)))
+            due = self._closing.due(passed)
             if self._resting is not None:
                 self._resting.forget(due)
             self._forget(due)
+            self._below.expire(passed)
         return []
 
     def on_time(self, now_us: int) -> Batches:
         """Forgets keys that rest."""
-        if self._resting is not None:
-            over = self._resting.swept(now_us)
-            if self._closing is not None:
-                self._closing.forget(over)
-            self._forget(over)
+        self._forget(self.sweep(now_us))
         return []
 
     def take_side(self) -> dict[str, Batches]:
         """Late rows."""
         return self._late.take()
 
-    def counts(self) -> dict[str, int]:
-        """How many rows were late."""
-        return {"late_rows": self._late.n_rows} if self._closing is not None else {}
-
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All keys."""
-        ids = self._table.ids()
-        keys = self._table.keys(ids)
-        if self._resting is not None:
-            keys = keys.append_column(_LAST, pa.array(self._resting.last(ids.astype(np.int64))))
-        tables = {"keys": lambda: with_key_groups(keys, self._keys)}
-        return Packed(tables, times_of(self._watermark, self._resting))
+        keys, _ = self.unload(self.groups())
+        tables = {"keys": lambda: with_key_groups(keys, self._keys.names)}
+        return self._below.beside(Packed(tables, times_of(self._watermark, self._resting)))
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The keys of our key groups."""
         self._watermark = restored_times(snapshots, self._resting)
-        schema = self._table.schema
+        for keys in unpacked(snapshots, "keys", self.stored, key_groups):
+            self.load(keys)
+        self._below.restore(snapshots, key_groups)
+
+    # ---- see `Evicting`
+
+    @property
+    def stored(self) -> pa.Schema:
+        """Keys, and when they last had a row."""
+        last = [] if self._resting is None else [pa.field(_LAST, pa.int64())]
+        return pa.schema([*self._keys, *last])
+
+    def groups(self) -> Ints:
+        """See `Evicting`."""
+        return self._table.ids().astype(np.int64)
+
+    def unload(self, groups: Ints) -> tuple[pa.RecordBatch, Ints]:
+        """See `Evicting`."""
+        keys = self._table.keys(groups.astype(np.int32))
         if self._resting is not None:
-            schema = schema.append(pa.field(_LAST, pa.int64()))
-        for keys in unpacked(snapshots, "keys", schema, key_groups):
-            groups = self._table.upsert(only(keys, self._keys)).astype(np.int64)
-            self._reach(groups)
-            self._known[groups] = True
-            if self._resting is not None:
-                self._resting.load(groups, keys.column(_LAST).to_numpy())
-            if self._closing is not None:
-                self._closing.note(groups, keys.column(self._closes))
+            keys = keys.append_column(_LAST, pa.array(self._resting.last(groups)))
+        return keys, np.ones(len(groups), np.int64)
+
+    def load(self, rows: pa.RecordBatch) -> None:
+        """See `Evicting`."""
+        if not rows.num_rows:
+            return
+        groups = self._table.upsert(only(rows, self._keys.names)).astype(np.int64)
+        self._reach(groups)
+        self._known[groups] = True
+        if self._resting is not None:
+            self._resting.load(groups, rows.column(_LAST).to_numpy())
+        if self._closing is not None:
+            self._closing.note(groups, rows.column(self._closes))
+
+    @property
+    def nbytes(self) -> int:
+        """See `Evicting`."""
+        return super().nbytes + self._known.nbytes + self._slot.nbytes
+
+    def _forget_all(self) -> None:
+        super()._forget_all()
+        self._known = np.empty(0, np.bool_)
+        self._slot: Ints = np.empty(0, np.int64)
+
+    # ---- inside
 
     def _firsts(self, groups: Ints) -> Ints:
         """The first row of each group that is not known, in the order they came."""

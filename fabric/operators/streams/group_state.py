@@ -8,7 +8,7 @@ notes are int64 beside it that start at 0. A snapshot is one table with a row a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,10 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.group_table import GroupTable
+from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import PlanError
 from fabric.operators.contract import SnapshotReader
 from fabric.operators.streams.accumulators import Aggregates, Ids, RowGroups
 from fabric.operators.streams.accumulators.base import Numbers
+from fabric.operators.streams.cold import ColdGroups, Recency
 from fabric.operators.streams.packed import KEY_GROUP, Rows, unpacked, with_key_groups
 from fabric.operators.streams.row_store import RowStore
 
@@ -52,6 +54,11 @@ class GroupState:
         shown: pa.Schema | None = None,
     ) -> None:
         self._keys, self.aggregates = keys, aggregates
+        self._fresh = partial(GroupState, keys, marks=tuple(marks), notes=tuple(notes), shown=shown)
+        self._room: int | None = None
+        self._below: ColdGroups | None = None
+        self._looks_up = False
+        self._recency = Recency()
         names = list(marks) if marks or len(keys) else [_ALL]
         self.marks = {name: Numbers(np.int64, 0) for name in names}
         self.notes = {name: Numbers(np.int64, 0) for name in notes}
@@ -60,20 +67,40 @@ class GroupState:
         fields = [pa.field(f"k{i}", field.type) for i, field in enumerate(keys)]
         self._table_schema = pa.schema([*fields, *((name, pa.int64()) for name in names)])
         self._table = _table(self._table_schema, keys)
-        self._snapshot_schema = self._row_schema()
+        self.schema = self._row_schema()
+        """The columns of `rows`."""
 
     @property
     def n_groups(self) -> int:
         """How many groups there are."""
         return self._table.n_groups
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in use, about; what groups left that are gone counts as well."""
+        numbers = sum(each.nbytes for each in (*self.marks.values(), *self.notes.values()))
+        shown = 0 if self.shown is None else self.shown.nbytes
+        return self._table.nbytes + self.aggregates.nbytes + numbers + shown + self._recency.nbytes
+
+    def fresh(self) -> GroupState:
+        """The same without any group."""
+        return self._fresh(self.aggregates.fresh())
+
     def ids(self) -> Ids:
         """All groups."""
         return self._table.ids().astype(np.int64)
 
     def number(self, keys: Sequence[pa.Array], marks: Mapping[str, Ints]) -> Ids:
-        """The group of each row; new ones are made."""
-        columns = [*keys, *(pa.array(marks[name]) for name in self.marks)]
+        """The group of each row; those below memory come back, new ones are made."""
+        if self._looks_up and self.has_cold:
+            self._take_back(keys, marks)
+        ids = self._number(keys, marks)
+        if self._room is not None and self._looks_up:
+            self._recency.met(ids)
+        return ids
+
+    def _number(self, keys: Sequence[pa.Array], marks: Mapping[str, Ints]) -> Ids:
+        columns = self._columns(keys, marks)
         ids = self._table.upsert(columns).astype(np.int64)
         n_ids = self._table.n_ids
         for numbers in (*self.marks.values(), *self.notes.values()):
@@ -109,32 +136,136 @@ class GroupState:
         self._table.remove(ids.astype(np.int32))
         self._table.compact()
 
-    # ---- snapshots
+    # ---- groups below memory
 
-    def rows(self) -> partial[Rows]:
-        """A function that makes the rows of a snapshot of now, in any thread."""
-        ids = self.ids()
+    def hand_down(self, below: ColdGroups, room: int | None, *, looks_up: bool) -> None:
+        """Let groups that take more than `room` bytes go `below`; None: none but those there are.
+
+        With `looks_up` a group is in one place, and `number` takes it back; otherwise what is below
+        is merged with what is here when it ends (`ColdGroups.due`).
+        """
+        self._below, self._room, self._looks_up = below, room, looks_up
+
+    @property
+    def below(self) -> ColdGroups:
+        """What `hand_down` was given."""
+        assert self._below is not None
+        return self._below
+
+    @property
+    def has_cold(self) -> bool:
+        """Whether groups are below memory."""
+        return self._below is not None and not self._below.is_empty
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether groups take more memory than they may."""
+        return self._room is not None and self.n_groups > 0 and self.nbytes > self._room
+
+    def close(self) -> None:
+        """Remove what is below."""
+        if self._below is not None:
+            self._below.close()
+
+    def counts(self) -> dict[str, int]:
+        """Where groups lie, if not all may be in memory."""
+        if self._room is None:
+            return {}
+        return {"state_hot_bytes": self.nbytes, **self.below.counts()}
+
+    def evict(self, ids: Ids, ends: Ints | None = None) -> None:
+        """Hand these groups down, which end at `ends`; None: they don't."""
+        self._put_below(ids, ends)
+        if len(ids) == self.n_groups:
+            self._forget_all()
+        else:
+            self.remove(ids)
+
+    def make_room(
+        self, end: str | None = None, may_go: Callable[[Ids], NDArray[np.bool_]] | None = None
+    ) -> None:
+        """Hand the half down that was not met for longest, if groups take more than they may.
+
+        Parameters
+        ----------
+        end
+            The mark that says when a group ends; None: groups don't.
+        may_go
+            Which of some groups may; None: all.
+        """
+        while self.is_crowded:
+            ids = self.ids()
+            goes = self._recency.oldest(ids)
+            if may_go is not None:
+                goes &= may_go(ids)
+            if not goes.any():
+                return
+            cold, hot = ids[goes], ids[~goes]
+            left = self.rows(hot)
+            self._put_below(cold, None if end is None else self.marks[end].values[cold])
+            self._forget_all()  # arrays by id don't get shorter
+            self.take(left)  # new groups have ids in their order
+            self._recency.renumber(hot)
+
+    def _put_below(self, ids: Ids, ends: Ints | None) -> None:
+        rows = self.rows(ids)
+        ends = np.zeros(len(ids), np.int64) if ends is None else ends
+        self.below.put(rows, self.hashes(rows), ends)
+
+    def _forget_all(self) -> None:
+        fresh = self.fresh()
+        self.aggregates, self.shown, self._table = fresh.aggregates, fresh.shown, fresh._table
+        self.marks, self.notes = fresh.marks, fresh.notes
+
+    def _take_back(self, keys: Sequence[pa.Array], marks: Mapping[str, Ints]) -> None:
+        unknown = self._table.find(self._columns(keys, marks)) < 0
+        if unknown.any():
+            hashes = hash_columns(keys)[unknown] if len(keys) else np.zeros(1, np.uint64)
+            for rows in self.below.take_back(hashes):
+                self.take(rows)
+
+    def _columns(self, keys: Sequence[pa.Array], marks: Mapping[str, Ints]) -> list[pa.Array]:
+        return [*keys, *(pa.array(marks[name]) for name in self.marks)]
+
+    # ---- groups as rows
+
+    def rows(self, ids: Ids) -> pa.RecordBatch:
+        """All that is known of groups, one row each; `take` goes on from there."""
         columns = list(self._table.keys(ids.astype(np.int32)).columns)
         columns += self.aggregates.states(ids)
         columns += [pa.array(numbers.values[ids]) for numbers in self.notes.values()]
         if self.shown is not None:
             columns += [*self.shown.get(ids).columns, pa.array(self.shown.has(ids))]
-        rows = pa.RecordBatch.from_arrays(columns, schema=self._snapshot_schema)
-        return partial(_grouped, rows, [f"k{i}" for i in range(len(self._keys))])
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def hashes(self, rows: pa.RecordBatch) -> NDArray[np.uint64]:
+        """The hash of each row's keys, by which rows go to tasks; without keys 0, the first's."""
+        if not len(self._keys):
+            return np.zeros(rows.num_rows, np.uint64)
+        found: NDArray[np.uint64] = hash_columns(rows.columns[: len(self._keys)])
+        return found
+
+    def snapshot(self) -> partial[Rows]:
+        """A function that makes the rows of a snapshot of now, in any thread."""
+        return partial(_grouped, self.rows(self.ids()), [f"k{i}" for i in range(len(self._keys))])
 
     def restore(self, snapshots: Sequence[SnapshotReader], name: str, key_groups: range) -> None:
         """Take the groups of table `name` whose key groups are ours, beside those there are."""
-        for rows in unpacked(snapshots, name, self._snapshot_schema, key_groups):
-            self._take(rows)
+        for rows in unpacked(snapshots, name, self.schema, key_groups):
+            self.take(rows)
 
-    def _take(self, rows: pa.RecordBatch) -> None:
+    def take(self, rows: pa.RecordBatch) -> Ids:
+        """Merge `rows` of groups into those there are; several may be of one group. Returns whose.
+
+        Notes and what was shown are those of the last row of a group.
+        """
         columns, n_keys = rows.columns, len(self._keys)
         end_marks = n_keys + len(self.marks)
         marks = {
             name: column.to_numpy()
             for name, column in zip(self.marks, columns[n_keys:end_marks], strict=True)
         }
-        ids = self.number(columns[:n_keys], marks)
+        ids = self._number(columns[:n_keys], marks)
         end_states = end_marks + len(self.aggregates.state_schema)
         self.aggregates.merge(RowGroups(ids), columns[end_marks:end_states])
         end_notes = end_states + len(self.notes)
@@ -144,6 +275,7 @@ class GroupState:
             *results, has = columns[end_notes:]
             was = pa.RecordBatch.from_arrays(results, schema=self.shown.schema).filter(has)
             self.shown.put(ids[has.to_numpy(zero_copy_only=False)], was)
+        return ids
 
     def _row_schema(self) -> pa.Schema:
         states = [(f"state {name}", dtype) for name, dtype in _fields(self.aggregates.state_schema)]

@@ -54,6 +54,12 @@ class GroupLists:
         """The groups that have entries, rising."""
         return np.flatnonzero(self._count)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        by_group = (self._start, self._count, self._room)
+        return self._pool.nbytes + sum(each.nbytes for each in by_group)
+
     def _reach(self, groups: Ints) -> None:
         length = int(groups.max()) + 1 if len(groups) else 0
         self._start = grown(self._start, length)

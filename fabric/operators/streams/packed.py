@@ -4,7 +4,8 @@
     facts.json    {"watermark": ...}                   numbers of the whole task
 
 One job: writing such files in any thread, and reading those of several old tasks. Whoever takes a
-snapshot hands over immutable data, or a function that makes the table from it.
+snapshot hands over immutable data, or a function that makes the table from it. `Joint` is a
+snapshot of several parts, of which `parts_of` reads one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -20,10 +22,10 @@ import pyarrow.compute as pc
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import DataError
-from fabric.operators.contract import SnapshotReader, SnapshotWriter
+from fabric.operators.contract import Snapshot, SnapshotReader, SnapshotWriter
+from fabric.operators.key_groups import HASH_SHIFT
 
 KEY_GROUP = "__key_group"
-_GROUP_SHIFT = np.uint64(49)
 _FACTS = "facts.json"
 
 Rows: TypeAlias = pa.RecordBatch | pa.Table
@@ -44,6 +46,23 @@ class Packed:
         out.put(_FACTS, json.dumps(dict(self.facts), sort_keys=True).encode())
 
 
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Parts by name, of ``[a-z0-9]``; each one's files are under its name, those of "" as such."""
+
+    parts: Mapping[str, Snapshot]
+
+    def write(self, out: SnapshotWriter) -> None:
+        """One part after the other."""
+        for name, part in self.parts.items():
+            part.write(_Writer(out, f"{name}.") if name else out)
+
+
+def parts_of(snapshots: Sequence[SnapshotReader], name: str) -> list[SnapshotReader]:
+    """That part of each snapshot; a part that was not there has no files."""
+    return [_Reader(snapshot, f"{name}.") for snapshot in snapshots]
+
+
 def to_ipc(rows: Rows) -> pa.Buffer:
     """The rows as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
@@ -55,7 +74,8 @@ def to_ipc(rows: Rows) -> pa.Buffer:
 def with_key_groups(rows: Rows, keys: Sequence[str]) -> Rows:
     """The rows and, last, the key group of each."""
     hashes = hash_columns([rows.column(name) for name in keys])
-    return rows.append_column(KEY_GROUP, pa.array((hashes >> _GROUP_SHIFT).astype(np.uint16)))
+    groups = (hashes >> np.uint64(HASH_SHIFT)).astype(np.uint16)
+    return rows.append_column(KEY_GROUP, pa.array(groups))
 
 
 def unpacked(
@@ -102,3 +122,32 @@ def _ours(table: pa.Table, key_groups: range) -> pa.Table:
 
 def _text(schema: Sequence[pa.Field] | pa.Schema) -> str:
     return ", ".join(f"{each.name}: {each.type}" for each in schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    out: SnapshotWriter
+    prefix: str
+
+    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+        self.out.put(self.prefix + name, data)
+
+    def link(self, name: str, path: Path, content: str) -> None:
+        self.out.link(self.prefix + name, path, content)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    snapshot: SnapshotReader
+    prefix: str
+
+    def names(self) -> list[str]:
+        prefix = self.prefix
+        names = self.snapshot.names()
+        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
+    def read(self, name: str) -> pa.Buffer:
+        return self.snapshot.read(self.prefix + name)
+
+    def fetch(self, name: str, to: Path) -> None:
+        self.snapshot.fetch(self.prefix + name, to)

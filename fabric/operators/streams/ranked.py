@@ -124,6 +124,10 @@ class BestRows:
         rows = self._rows.take(entries[:, 0])
         return Change(rows, entries[:, 1], np.zeros(len(entries), np.int64))
 
+    def counts(self, groups: Ints) -> Ints:
+        """How many rows each of `groups` has."""
+        return self._lists.gather(groups)[1]
+
     def forget(self, groups: Ints) -> None:
         """Drop all rows of different `groups`."""
         if not len(groups):
@@ -137,6 +141,12 @@ class BestRows:
     def groups(self) -> Ints:
         """The groups that have rows, rising."""
         return self._lists.groups()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        worst = 0 if self._worst is None else self._worst.nbytes
+        return self._rows.nbytes + self._lists.nbytes + self._slot.nbytes + worst
 
     def freeze(self) -> tuple[Ints, FrozenBest]:
         """For each row its group, and the state; for another thread."""
@@ -281,6 +291,11 @@ class _Worst:
         last = numbers[np.cumsum(counts)[full] - 1]
         column = rows.take(last, self._ranking.names[:1]).column(0)
         self._numbers[groups[full]] = self._of(column)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._numbers.nbytes
 
     def forget(self, groups: Ints) -> None:
         """Any row may enter `groups`."""

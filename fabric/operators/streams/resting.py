@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fabric.event_time import BEGINNING
+from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.contract import SnapshotReader
 from fabric.operators.streams.columns import Bools, Ints, grown
 from fabric.operators.streams.packed import greatest
@@ -73,6 +73,21 @@ class Resting:
     def last(self, groups: Ints) -> Ints:
         """When each of `groups` last had a row."""
         return self._last[groups]
+
+    def fresh(self) -> Resting:
+        """The same without any group."""
+        made = Resting(self._ttl_us)
+        made.now, made._next_sweep = self.now, self._next_sweep
+        return made
+
+    def over_at(self, last: Ints) -> Ints:
+        """When groups that last had rows at `last` are forgotten."""
+        return np.minimum(last, END_OF_TIME - self._ttl_us) + self._ttl_us
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._last.nbytes + self._known.nbytes
 
     def load(self, groups: Ints, last: Ints) -> None:
         """Take over what `last` said."""

@@ -76,6 +76,11 @@ class RowStore:
         self._n_live -= int(np.count_nonzero(self._at.values[ids] >= 0))
         self._at.clear(ids)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._at.nbytes + sum(int(chunk.nbytes) for chunk in self._chunks)
+
     def _compact(self) -> None:
         live = np.flatnonzero(self._at.values >= 0)
         live = live[np.argsort(self._at.values[live])]  # as they lie, which is cheaper to read

@@ -93,6 +93,12 @@ class RowStore:
                 self._rewrite([at])
         self._free = np.concatenate([self._free, numbers])
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        rows = sum(int(each.rows.nbytes) + each.numbers.nbytes for each in self._chunks.values())
+        return rows + self._places.nbytes + self._free.nbytes
+
     def freeze(self) -> FrozenRows:
         """What is kept now, for another thread."""
         chunks = {at: chunk.rows for at, chunk in self._chunks.items()}

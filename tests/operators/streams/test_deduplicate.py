@@ -14,6 +14,7 @@ from fabric.plan.schema import schema_of
 from fabric.plan.streams import KIND, WATERMARK, Deduplicate
 from fabric.testing.operators import Clock, Rows, Until, check_operator, run_straight
 from tests.support.changes import settled
+from tests.support.little_memory import ROOMS, below
 
 SCHEMA = pa.schema([
     ("k", pa.string()), ("j", pa.int32()), ("t", pa.timestamp("ms")), ("i", pa.int64())
@@ -58,22 +59,27 @@ def answer(rows, keep, by):
 
 
 @settings(deadline=None)
-@given(rows=BATCHES, choice=st.sampled_from(CHOICES))
-def test_the_row_that_stands_is_duckdbs(rows, choice):
+@given(rows=BATCHES, choice=st.sampled_from(CHOICES), room=st.sampled_from(ROOMS))
+def test_the_row_that_stands_is_duckdbs(rows, choice, room):
     batches = list(batches_of(rows))
-    out = run_straight(operator_of(node_of(*choice)), list(map(Rows, batches)))
+    with below(room) as context:
+        make = operator_of(node_of(*choice))
+        out = run_straight(make, list(map(Rows, batches)), context=context)
     assert settled(out.rows) == answer(pa.Table.from_batches(batches), *choice)
 
 
 @pytest.mark.parametrize("ttl_us", [0, 15])
 @pytest.mark.parametrize("choice", CHOICES)
-def test_an_abort_or_other_tasks_change_nothing(choice, ttl_us):
+@pytest.mark.parametrize("room", ROOMS)
+def test_an_abort_or_other_tasks_change_nothing(choice, ttl_us, room):
     times = [(3, None), (None, 5, 2), (2, 2), (9,), (1, 4), (0,)]
     rows = [[(k, j, t) for t in some for k in ("a", "b", None) for j in (1, 2)] for some in times]
     steps = [Clock(0)]
     for at, batch in enumerate(batches_of(rows)):
         steps += [Rows(batch.slice(0, batch.num_rows - at)), Clock(10 * (at + 1) + 7 * (at == 3))]
-    out = check_operator(operator_of(node_of(*choice, ttl_us=ttl_us)), steps, keys=["k", "j"])
+    make = operator_of(node_of(*choice, ttl_us=ttl_us))
+    with below(room) as context:
+        out = check_operator(make, steps, keys=["k", "j"], context=context)
     if not ttl_us:
         table = pa.Table.from_batches([s.batch for s in steps if isinstance(s, Rows)])
         assert settled(out.rows) == answer(table, *choice)
@@ -96,14 +102,19 @@ def resting_model(steps, ttl_us):
 
 @settings(deadline=None)
 @given(
-    parts=st.lists(st.tuples(st.lists(ROW, max_size=8), st.integers(0, 12)), min_size=1, max_size=8)
+    parts=st.lists(
+        st.tuples(st.lists(ROW, max_size=8), st.integers(0, 12)), min_size=1, max_size=8
+    ),
+    room=st.sampled_from(ROOMS),
 )
-def test_a_key_without_rows_is_forgotten(parts):
+def test_a_key_without_rows_is_forgotten(parts, room):
     steps, now = [Clock(0)], 0
     for batch, (_, later) in zip(batches_of([rows for rows, _ in parts]), parts, strict=True):
         now += later
         steps += [Rows(batch), Clock(now)]
-    out = run_straight(operator_of(node_of("first", "", ttl_us=10)), steps)
+    with below(room) as context:
+        make = operator_of(node_of("first", "", ttl_us=10))
+        out = run_straight(make, steps, context=context)
     found = [tuple(row.values()) for batch in out.rows for row in batch.to_pylist()]
     assert sorted(map(str, found)) == sorted(map(str, resting_model(steps, 10)))
 
@@ -130,7 +141,8 @@ def test_a_resting_key_begins_with_an_insert():
 
 @pytest.mark.parametrize("keep", ["first", "last"])
 @pytest.mark.parametrize("aside", [False, True])
-def test_closing_groups_are_put_out_once_and_forgotten(keep, aside):
+@pytest.mark.parametrize("room", ROOMS)
+def test_closing_groups_are_put_out_once_and_forgotten(keep, aside, room):
     node = Deduplicate(
         StageInput(0, ENDS), (Column("k"), Column("end")), keep, closes="end", lateness_us=5,
         late="side" if aside else "drop",
@@ -147,7 +159,8 @@ def test_closing_groups_are_put_out_once_and_forgotten(keep, aside):
         for part in rows
     ]
     steps = [Rows(batches[0]), Until(9), Rows(batches[1]), Until(20), Rows(batches[2]), Until(29)]
-    out = check_operator(operator_of(node, ENDS), steps, keys=["k", "end"])
+    with below(room) as context:
+        out = check_operator(operator_of(node, ENDS), steps, keys=["k", "end"], context=context)
     found = sorted(row["i"] for batch in out.rows for row in batch.to_pylist())
     assert found == ([0, 2, 3, 8] if keep == "first" else [3, 4, 6, 8])
     late = [row["i"] for batch in out.sides.get("late", []) for row in batch.to_pylist()]

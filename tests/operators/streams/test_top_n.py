@@ -14,6 +14,7 @@ from fabric.plan.schema import schema_of
 from fabric.plan.streams import KIND, WATERMARK, TopN
 from fabric.testing.operators import Rows, Until, check_operator, run_straight
 from tests.support.changes import settled
+from tests.support.little_memory import ROOMS, below
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.float64()), ("s", pa.string()), ("i", pa.int64())])
 ENDS = pa.schema([
@@ -58,29 +59,35 @@ def answer(rows, node, keys):
 
 
 @settings(deadline=None)
-@given(rows=BATCHES, n=st.integers(1, 4), ties=st.booleans(), rank=st.booleans(), data=st.data())
-def test_changes_come_to_what_duckdb_ranks(rows, n, ties, rank, data):
+@given(
+    rows=BATCHES, n=st.integers(1, 4), ties=st.booleans(), rank=st.booleans(), data=st.data(),
+    room=st.sampled_from(ROOMS),
+)  # fmt: skip
+def test_changes_come_to_what_duckdb_ranks(rows, n, ties, rank, *, data, room):
     first, second = data.draw(SORT), data.draw(st.one_of(st.none(), SORT))
     by = [SortKey(Column("v"), *first)] + ([SortKey(Column("s"), *second)] if second else [])
     node = TopN(
         StageInput(0, SCHEMA), (Column("k"),), tuple(by), n, ties, "r" if rank else "", kinds=True
     )
     batches = list(batches_of(rows))
-    out = run_straight(operator_of(node, SCHEMA), list(map(Rows, batches)))
+    with below(room) as context:
+        out = run_straight(operator_of(node, SCHEMA), list(map(Rows, batches)), context=context)
     expected = answer(pa.Table.from_batches(batches), node, "k")
     assert settled(out.rows) == expected
 
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("rank", ["", "r"])
-def test_an_abort_or_other_tasks_change_nothing(ties, rank):
+@pytest.mark.parametrize("room", ROOMS)
+def test_an_abort_or_other_tasks_change_nothing(ties, rank, room):
     node = TopN(
         StageInput(0, SCHEMA), (Column("k"),), (SortKey(Column("v"), True, True),), 2, ties, rank,
         kinds=True,
     )  # fmt: skip
     rows = [[(k, v * sign, "x") for k in "abc"] for v in (1.0, 2.0, 2.0) for sign in (1, -1, 1, 0)]
     steps = [Rows(batch) for batch in batches_of(rows)]
-    out = check_operator(operator_of(node, SCHEMA), steps, keys=["k"])
+    with below(room) as context:
+        out = check_operator(operator_of(node, SCHEMA), steps, keys=["k"], context=context)
     table = pa.Table.from_batches([step.batch for step in steps])
     assert settled(out.rows) == answer(table, node, "k")
 
@@ -125,8 +132,9 @@ ENDED = st.tuples(
     lateness=st.sampled_from([0, 5]),
     ties=st.booleans(),
     aside=st.booleans(),
+    room=st.sampled_from(ROOMS),
 )
-def test_groups_that_close_come_once_without_late_rows(parts, lateness, ties, aside):
+def test_groups_that_close_come_once_without_late_rows(parts, lateness, ties, aside, room):
     node = TopN(
         StageInput(0, ENDS), (Column("k"), Column("end")), (SortKey(Column("v"), True),), 2, ties,
         "r", closes="end", lateness_us=lateness, late="side" if aside else "drop",
@@ -141,7 +149,11 @@ def test_groups_that_close_come_once_without_late_rows(parts, lateness, ties, as
         rows += dicts
         known = max(known, until)
         steps += [Rows(pa.RecordBatch.from_pylist(dicts, ENDS)), Until(known)]
-    out = check_operator(operator_of(node, ENDS), steps, keys=["k", "end"])
+    with below(room) as context:
+        out = check_operator(
+            operator_of(node, ENDS), steps, keys=["k", "end"], context=context,
+            abort_at=None if room is None else [2],
+        )  # fmt: skip
     late = [
         row for row in rows if row["end"] is not None and row["end"] + lateness <= row[WATERMARK]
     ]
@@ -171,7 +183,8 @@ def test_a_window_comes_when_its_end_and_lateness_are_reached():
     assert operator.on_watermark(100) == []
 
 
-def test_the_order_of_a_dictionary_is_that_of_its_values():
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_order_of_a_dictionary_is_that_of_its_values(room):
     schema = pa.schema([("k", pa.string()), ("d", pa.dictionary(pa.int8(), pa.string()))])
     by = (SortKey(Column("d"), descending=True, nulls_last=True),)
     node = TopN(StageInput(0, schema), (Column("k"),), by, n=2, kinds=True)
@@ -182,5 +195,6 @@ def test_the_order_of_a_dictionary_is_that_of_its_values():
         )
         for part in parts
     ]
-    out = check_operator(operator_of(node, schema), steps, keys=["k"])
+    with below(room) as context:
+        out = check_operator(operator_of(node, schema), steps, keys=["k"], context=context)
     assert settled(out.rows) == {("k", "y"): 1, ("k", "z"): 1}

@@ -14,7 +14,7 @@ What an aggregate means is the fragment's to say (`operators/fragment/aggregates
 combined by the same functions.
 """
 
-from fabric.operators.streams.accumulators.make import Aggregates
+from fabric.operators.streams.accumulators.make import Aggregates, as_type
 from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
 
-__all__ = ["Aggregates", "Ids", "RowGroups"]
+__all__ = ["Aggregates", "Ids", "RowGroups", "as_type"]

@@ -54,6 +54,11 @@ class Accumulator(ABC):
     def clear(self, ids: Ids) -> None:
         """These groups are empty again."""
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Memory in use, about."""
+
 
 class Numbers:
     """A number for each group, `empty` at first.
@@ -79,6 +84,11 @@ class Numbers:
     def clear(self, ids: NDArray[Any]) -> None:
         """Back to `empty`."""
         self.values[ids] = self._empty
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self.values.nbytes
 
 
 def valid_mask(values: pa.Array) -> NDArray[np.bool_] | None:

@@ -58,3 +58,8 @@ class Condition(Accumulator):
         """See `Accumulator`."""
         self._seen.clear(ids)
         self._decided.clear(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return self._seen.nbytes + self._decided.nbytes

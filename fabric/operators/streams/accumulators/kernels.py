@@ -66,6 +66,11 @@ class OfKernel(Accumulator):
         """See `Accumulator`."""
         self.kernel.clear(_narrow(ids))
 
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return int(self.kernel.nbytes)
+
 
 class CountTrue(OfKernel):
     """For how many rows a condition is true."""
@@ -144,6 +149,11 @@ class Several(Accumulator):
         """See `Accumulator`."""
         for part in self._parts:
             part.clear(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return sum(part.nbytes for part in self._parts)
 
 
 class Moments(OfKernel):

@@ -61,6 +61,11 @@ class Values(Accumulator):
         """See `Accumulator`."""
         self._log.clear(ids)
 
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return self._log.nbytes
+
 
 class ApproximateQuantile(Accumulator):
     """A value about at `fraction`: of each group at most twice `SAMPLE` values, with weights."""
@@ -102,6 +107,11 @@ class ApproximateQuantile(Accumulator):
         """See `Accumulator`."""
         self._log.clear(ids)
         self._held.clear(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return self._log.nbytes + self._held.nbytes
 
     def _weighted(self, values: pa.Array, weights: NDArray[np.float64]) -> pa.Array:
         return pa.StructArray.from_arrays([values, pa.array(weights)], fields=list(self._log.dtype))

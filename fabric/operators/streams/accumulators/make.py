@@ -102,7 +102,7 @@ class Aggregates:
     def results(self, ids: Ids) -> list[pa.Array]:
         """A column for each aggregate."""
         pairs = zip(self._bound, self._accumulators, strict=True)
-        return [_as(accumulator.results(ids), bound.result) for bound, accumulator in pairs]
+        return [as_type(accumulator.results(ids), bound.result) for bound, accumulator in pairs]
 
     def states(self, ids: Ids) -> list[pa.Array]:
         """The columns of `state_schema`."""
@@ -118,6 +118,11 @@ class Aggregates:
         """See `Accumulator`."""
         for accumulator in self._accumulators:
             accumulator.clear(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return sum(accumulator.nbytes for accumulator in self._accumulators)
 
 
 def _bind(expr: Expr, schema: pa.Schema) -> _Bound:
@@ -163,10 +168,11 @@ def _given_type(function: str, dtype: pa.DataType) -> pa.DataType:
 def _given(values: pa.Array, dtype: pa.DataType) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    return _as(values, dtype)
+    return as_type(values, dtype)
 
 
-def _as(values: pa.Array, dtype: pa.DataType) -> pa.Array:
+def as_type(values: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """The same values as `dtype`, also as a dictionary; floats may lose digits."""
     if values.type.equals(dtype):
         return values
     if t.is_dictionary(dtype):

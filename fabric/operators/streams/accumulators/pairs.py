@@ -78,6 +78,11 @@ class PairMoments(Accumulator):
         for numbers in (self._count, *self._sums.values()):
             numbers.clear(ids)
 
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return self._count.nbytes + sum(numbers.nbytes for numbers in self._sums.values())
+
     def _merge_touched(self, touched: Ids, states: list[pa.Array]) -> None:
         """Merge one state each into groups that are all different."""
         pairs = pa.array(np.arange(0, 2 * len(touched) + 1, 2, dtype=np.int32))

@@ -55,6 +55,11 @@ class _Picked(Accumulator):
         """See `Accumulator`."""
         self._rows.clear(ids)
 
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return self._rows.nbytes
+
     def _put(self, ids: Ids, columns: Columns, chosen: NDArray[np.int64]) -> None:
         index = pa.array(chosen)
         picked = [unviewed(column).take(index) for column in columns]

@@ -75,6 +75,11 @@ class Distinct(Accumulator):
         self._log.clear(ids)
         self._counts.clear(ids)
 
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return self._pairs.nbytes + self._claims.nbytes + self._log.nbytes + self._counts.nbytes
+
     def _add(self, ids: Ids, values: pa.Array) -> None:
         pairs = self._pairs.upsert([pa.array(ids), values])
         self._claims.resize(self._pairs.n_ids)
@@ -128,6 +133,11 @@ class ApproximateDistinct(Accumulator):
         self._registers.remove(gone)
         self._registers.compact()
         self._log.clear(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return int(self._registers.nbytes) + self._longest.nbytes + self._log.nbytes
 
     def _add(self, ids: Ids, codes: NDArray[np.int32]) -> None:
         registers = self._registers.upsert([pa.array(ids), pa.array(codes >> 8)])

@@ -72,6 +72,11 @@ class ValueLog:
                 runs.append(_Run(run.ids[kept], run.values.filter(pa.array(kept))))
         self._runs = runs
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return sum(run.ids.nbytes + int(run.values.nbytes) for run in self._runs)
+
 
 def _sorted(ids: Ids, values: pa.Array) -> _Run:
     if (ids[1:] >= ids[:-1]).all():

@@ -27,14 +27,13 @@ from fabric.operators.functions.raised import said
 from fabric.operators.functions.trust import load_anew
 from fabric.operators.functions.watched import watched
 from fabric.operators.streams.columns import Ints, only, shown
-from fabric.operators.streams.packed import Packed, greatest
+from fabric.operators.streams.packed import Joint, Packed, greatest, parts_of
 from fabric.operators.streams.process.calls import Calls
 from fabric.operators.streams.process.context import CallContext
 from fabric.operators.streams.process.deadline import Deadline
 from fabric.operators.streams.process.layers import Layers
 from fabric.operators.streams.process.requests import Requests
 from fabric.operators.streams.process.specs import state_specs
-from fabric.operators.streams.process.stored import Joint, parts_of
 from fabric.plan.expr import output_name
 from fabric.plan.process import (
     Process,

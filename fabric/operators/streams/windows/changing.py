@@ -67,6 +67,14 @@ class Changing(Windowed):
         kinds = np.full(old.num_rows, BEFORE, np.int8)
         return _beside(self._rows(ids[before], old.columns, kinds), before, new)
 
+    def make_room(self, end: str | None = None) -> None:
+        """Groups that take more memory than they may go below, but for those that the clock shows.
+
+        `end` is the mark that says when a group ends.
+        """
+        by_clock = self.node.trigger.early_us is not None
+        self.state.make_room(end, (lambda ids: self._unshown(ids) == 0) if by_clock else None)
+
     def take_back(self, ids: Ids) -> Batches:
         """Rows -D of those groups that were shown: they are no more."""
         shown = self.state.shown

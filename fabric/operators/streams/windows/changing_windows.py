@@ -6,11 +6,13 @@ may be shown by itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric.event_time import END_OF_TIME
+from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import expanded, starts
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids
@@ -47,28 +49,46 @@ class ChangingWindows(Changing):
         ids = self.state.number(self.shape.key_columns(batch), {_END: ends})
         self._next = min(self._next, int(ends.min()))
         touched = self.add(ids, batch).touched
-        return self.show(touched[self.after_rows(touched, self._ends(touched))])
+        found = self.show(touched[self.after_rows(touched, self._ends(touched))])
+        self.make_room(_END)
+        return found
 
     def passed_time(self) -> Batches:
         """See `Windowed`."""
-        passed, reached = self.ends.passed, self.ends.reached
-        if self._next > (reached if self._each else passed):
+        reached = self.ends.reached if self._each else self.ends.passed
+        if self._next > reached:
             return []
-        ids = self.state.ids()
-        ends = self._ends(ids)
-        is_closed = ends <= passed
-        is_shown = ends <= reached if self._each else is_closed
-        found = self.show(ids[is_shown])
-        self.state.remove(ids[is_closed])
-        self._plan(ends[~is_closed])
+        found = self._end(self.state.ids(), reached)
+        if self.state.has_cold:
+            return found + self.gradually(self._end_cold(reached))
+        self._plan(reached)
         return found
 
     def restored(self) -> None:
         """See `Windowed`."""
-        self._plan(self._ends(self.state.ids()))
+        self._plan(BEGINNING)
 
-    def _plan(self, ends: Ints) -> None:
+    def _end(self, ids: Ids, reached: int) -> Batches:
+        """Show those of some groups that end up to `reached`; forget those that are complete."""
+        ends = self._ends(ids)
+        found = self.show(ids[ends <= reached])
+        self.state.remove(ids[ends <= self.ends.passed])
+        return found
+
+    def _end_cold(self, reached: int) -> Iterator[Batches]:
+        """The same of those below memory; what may still change stays above."""
+        for rows in self.state.below.due(reached):
+            yield self._end(self.state.take(rows), reached)
+        self.state.below.expire(reached)
+        self.make_room(_END)
+        self._plan(reached)
+
+    def _plan(self, reached: int) -> None:
+        """Note when time has something to do with a window again."""
+        ends = self._ends(self.state.ids())
         self._next = int(ends.min()) if len(ends) else END_OF_TIME
+        if self.state.has_cold:
+            self._next = min(self._next, self.ends.next_end(reached))
 
     def _ends(self, ids: Ids) -> Ints:
         return self.state.marks[_END].values[ids]

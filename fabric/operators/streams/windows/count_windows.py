@@ -39,10 +39,13 @@ class CountWindows(Windowed):
         if not fills.any():
             self.state.aggregates.update(rows, batch)
             held[rows.touched] = total
+            self.state.make_room()
             return []
         filling = fills[rows.local]
         self._add(rows.among(~filling), batch.filter(pa.array(~filling)))
-        return self._fill(rows.among(filling), batch.filter(pa.array(filling)))
+        found = self._fill(rows.among(filling), batch.filter(pa.array(filling)))
+        self.state.make_room()
+        return found
 
     def watermark(self, time_us: int) -> int:
         """As it came."""

@@ -67,9 +67,14 @@ class Ends:
         window = self.window
         if window is None or self.by_clock or self.clock.zoned or self.late.aside:
             return BEGINNING
-        passed = self.passed
-        end = passed + self.step - (passed - window.offset_us - window.size_us) % self.step
-        return min(end + self.waits_us, END_OF_TIME)
+        return min(self.next_end(self.passed) + self.waits_us, END_OF_TIME)
+
+    def next_end(self, after: int) -> int:
+        """The first time after `after` that is an end, by the clock."""
+        window = self.window
+        if window is None:
+            return after + 1
+        return after + self.step - (after - window.offset_us - window.size_us) % self.step
 
     def on_time(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Spans]:
         """The rows that are in some window, and which; the others are set aside."""

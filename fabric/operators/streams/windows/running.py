@@ -6,6 +6,8 @@ trigger says when; the global window shows by its trigger alone; both when the i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
@@ -33,11 +35,24 @@ class Running(Changing):
             ids = self.state.one(batch.num_rows)
         touched = self.add(ids, batch).touched
         is_shown = np.ones(len(touched), np.bool_) if self._at_once else self.after_rows(touched)
-        return self.show(touched[is_shown])
+        found = self.show(touched[is_shown])
+        self.make_room()
+        return found
 
     def passed_time(self) -> Batches:
         """See `Windowed`; the input's end shows all."""
-        return self.show(self.state.ids()) if self.ends.time_us == END_OF_TIME else []
+        if self.ends.time_us != END_OF_TIME:
+            return []
+        found = self.show(self.state.ids())
+        return found + self.gradually(self._show_cold()) if self.state.has_cold else found
+
+    def _show_cold(self) -> Iterator[Batches]:
+        """What no result shows yet of groups below memory; nobody will ask for them again."""
+        for rows in self.state.below.due(END_OF_TIME):
+            ids = self.state.take(rows)
+            yield self.show(ids)
+            self.state.remove(ids)
+        self.state.below.expire(END_OF_TIME)
 
     def watermark(self, time_us: int) -> int:
         """As it came."""

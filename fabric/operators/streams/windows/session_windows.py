@@ -31,6 +31,8 @@ _MADE = "sessions"
 class SessionWindows(Changing):
     """Sessions that give a result when no row can join them, or by a trigger that changes it."""
 
+    order = None
+
     def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:
         assert isinstance(node.window, Session)
         self._each = node.trigger.late == "each"

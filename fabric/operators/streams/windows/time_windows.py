@@ -1,7 +1,9 @@
 """Windows of fixed length, and groups that close by a key: each gives one result, when it closes.
 
 One job: `TimeWindows`. A row is added up once, in the group of the first and the last of its
-windows; when a sliding or cumulative window closes, the groups that lie in it are merged.
+windows; when a sliding or cumulative window closes, the groups that lie in it are merged. When
+groups take more memory than the node has (`Context.state_bytes`), all of them are handed down
+(`cold.py`); then those that are due are put there, too, and results are made of what is read back.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.group_table import GroupTable
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import expanded, starts
-from fabric.operators.contract import Batches
+from fabric.operators.contract import Batches, Context
 from fabric.operators.streams.accumulators import Ids, RowGroups
+from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.windows.windowed import Windowed
 from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Cumulative, Sliding
@@ -32,12 +35,19 @@ _FIRED = "fired_us"
 class TimeWindows(Windowed):
     """Tumbling, sliding and cumulative windows and closing groups that never change a result."""
 
+    looks_up = False
+
     def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:
         self._shared = isinstance(node.window, Sliding | Cumulative)
         marks = ["last", "first"] if self._shared else ["last"]
         super().__init__(node, output, source, marks=marks)
         self._next = END_OF_TIME  # no window ends before
         self._fired = BEGINNING  # windows that end then or before have given their result
+
+    def open(self, context: Context) -> None:
+        """Groups that are windows are wanted by their ends; others with all those of their key."""
+        self.order = "hash" if self._shared else "time"
+        super().open(context)
 
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """Add rows up."""
@@ -48,22 +58,24 @@ class TimeWindows(Windowed):
         marks = {"last": spans.last, "first": spans.first} if self._shared else {"last": spans.last}
         ids = self.state.number(self.shape.key_columns(batch), marks)
         self.state.aggregates.update(RowGroups(ids), batch)
+        if self.state.is_crowded:
+            self._evict(self.state.ids())
         return []
 
     def passed_time(self) -> Batches:
         """See `Windowed`."""
         passed = self.ends.passed
-        if self._next > passed or not self.state.n_groups:
+        if self._next > passed or not (self.state.n_groups or self.state.has_cold):
             return []
         ids = self.state.ids()
-        last, first = self._last(ids), self._first(ids)
-        is_due = first <= passed
-        found = self._windows(ids[is_due], passed) if self._shared else self._groups(ids[is_due])
-        self._fired = passed
-        is_left = last > passed
-        self.state.remove(ids[~is_left])
-        left = self._after_fired(first[is_left])
-        self._next = int(left.min()) if len(left) else END_OF_TIME
+        due = ids[self._first(self.state, ids) <= passed]
+        fired, self._fired = self._fired, passed
+        if self.state.has_cold:
+            self._evict(due)
+            return self.gradually(self._results_of_cold(fired, passed))
+        found = self._results(self.state, due, fired, passed)
+        self.state.remove(due[self._last(self.state, due) <= passed])
+        self._plan()
         return found
 
     def silent_until(self) -> int:
@@ -81,60 +93,88 @@ class TimeWindows(Windowed):
 
     def restored(self) -> None:
         """See `Windowed`."""
-        first = self._after_fired(self._first(self.state.ids()))
+        self._plan()
+
+    def _plan(self) -> None:
+        """Note when the next window ends."""
+        first = self._after(self._fired, self._first(self.state, self.state.ids()))
         self._next = int(first.min()) if len(first) else END_OF_TIME
+        if self.state.has_cold:
+            self._next = min(self._next, self.ends.next_end(self._fired))
 
-    def _last(self, ids: Ids) -> Ints:
-        return self.state.marks["last"].values[ids]
+    def _evict(self, ids: Ids) -> None:
+        self.state.evict(ids, self._last(self.state, ids))
 
-    def _first(self, ids: Ids) -> Ints:
-        return self.state.marks["first" if self._shared else "last"].values[ids]
+    def _results_of_cold(self, fired: int, passed: int) -> Iterator[Batches]:
+        """Of windows whose groups have all been handed down, a portion at a time."""
+        below = self.state.below
+        for rows in below.by_key() if self._shared else below.due(passed):
+            state = self.state.fresh()
+            state.take(rows)
+            ids = state.ids()
+            yield self._results(state, ids[self._first(state, ids) <= passed], fired, passed)
+        below.expire(passed)
+        self._plan()
 
-    def _after_fired(self, first: Ints) -> Ints:
-        """The first end of each group that has not given its result."""
-        step, fired = self.ends.step, self._fired
+    def _results(self, state: GroupState, ids: Ids, fired: int, passed: int) -> Batches:
+        """Of the windows of these groups that end after `fired`, up to `passed`."""
+        if self._shared:
+            return self._windows(state, ids, fired, passed)
+        return self._groups(state, ids)
+
+    def _last(self, state: GroupState, ids: Ids) -> Ints:
+        return state.marks["last"].values[ids]
+
+    def _first(self, state: GroupState, ids: Ids) -> Ints:
+        return state.marks["first" if self._shared else "last"].values[ids]
+
+    def _after(self, fired: int, first: Ints) -> Ints:
+        """The first end of each group's windows that is after `fired`; its only one stays."""
+        step = self.ends.step
         if not self._shared:
             return first
         return np.where(first > fired, first, first + (np.maximum(fired, first) - first) // step
                         * step + step)  # fmt: skip
 
-    def _groups(self, ids: Ids) -> Batches:
+    def _groups(self, state: GroupState, ids: Ids) -> Batches:
         """Groups that are windows: their results, in order of ends."""
-        ends = self._last(ids)
+        ends = self._last(state, ids)
         if len(ids) and ends.min() != ends.max():
             order = np.argsort(ends, kind="stable")
             ids, ends = ids[order], ends[order]
-        return self._rows(ids, ends, self.state.aggregates.results(ids))
+        return self._rows(state.keys(ids), ends, state.aggregates.results(ids))
 
-    def _windows(self, ids: Ids, passed: int) -> Batches:
-        """Windows that are made of several groups."""
-        first = self._after_fired(self._first(ids))
-        last = np.minimum(self._last(ids), passed)
-        keys, n_keys = self._numbered_keys(ids)
+    def _windows(self, state: GroupState, ids: Ids, fired: int, passed: int) -> Batches:
+        """Windows that are made of several groups: the rows of each, then those of the next one."""
+        ids = ids[np.argsort(self._first(state, ids), kind="stable")]
+        first = self._after(fired, self._first(state, ids))
+        last = np.minimum(self._last(state, ids), passed)
+        keys, n_keys = self._numbered_keys(state, ids)
         step, found = self.ends.step, Batches()
         for members, ends in _portions(first, last, step):
             of = ids[members]
             windows, some = _numbered((ends - ends.min()) // step * n_keys + keys[members])
-            merged = self.state.aggregates.fresh()
+            merged = state.aggregates.fresh()
             merged.resize(len(some))
-            merged.merge(RowGroups(windows), self.state.aggregates.states(of))
-            found += self._rows(of[some], ends[some], merged.results(np.arange(len(some))))
+            merged.merge(RowGroups(windows), state.aggregates.states(of))
+            results = merged.results(np.arange(len(some)))
+            found += self._rows(state.keys(of[some]), ends[some], results)
         return found
 
-    def _numbered_keys(self, ids: Ids) -> tuple[Ints, int]:
+    def _numbered_keys(self, state: GroupState, ids: Ids) -> tuple[Ints, int]:
         """The number of each group's key, once for all windows that it lies in, and how many."""
         if not len(self.shape.keys):
             return np.zeros(len(ids), np.int64), 1
         table = GroupTable(self.shape.keys)
-        return table.upsert(self.state.keys(ids).columns).astype(np.int64), table.n_ids
+        return table.upsert(state.keys(ids).columns).astype(np.int64), table.n_ids
 
-    def _rows(self, ids: Ids, ends: Ints, results: Sequence[pa.Array]) -> Batches:
-        """Windows under the keys of `ids`."""
+    def _rows(self, keys: pa.RecordBatch, ends: Ints, results: Sequence[pa.Array]) -> Batches:
+        """Windows of `keys`."""
         columns = list(results)
         if self.ends.window is not None:
             bounds = starts(self.ends.window, ends), ends
             columns = [*(pa.array(self.ends.clock.instants(bound)) for bound in bounds), *columns]
-        return self.shape.rows(self.state.keys(ids), columns)
+        return self.shape.rows(keys, columns)
 
 
 def _numbered(codes: Ints) -> tuple[Ints, Ints]:

@@ -1,24 +1,27 @@
 """What all windowed aggregates share: time, late rows, snapshots.
 
 One job: the base class of the operators of `StreamAggregate` nodes. A subclass says what rows and
-time do to its groups.
+time do to its groups, and when some of them go below memory (`GroupState.hand_down`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import behind
-from fabric.operators.contract import Batches, Operator, Snapshot, SnapshotReader
+from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
 from fabric.operators.streams.accumulators import Aggregates
+from fabric.operators.streams.cold import ColdGroups
 from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.packed import Packed, greatest
 from fabric.operators.streams.windows.ends import Ends
 from fabric.operators.streams.windows.shape import Shape
 from fabric.plan.streams import StreamAggregate
+from fabric.state.column_stores import Order
 
 GROUPS = "groups"
 _TIME = "time_us"
@@ -46,6 +49,11 @@ class Windowed(Operator):
             shown = pa.schema([*windows, *aggregates.result_schema])
         self.state = GroupState(self.shape.keys, aggregates, marks=marks, notes=notes, shown=shown)
 
+    order: Order | None = "hash"
+    """Of what is handed down when memory is spent; None: all groups stay in memory."""
+    looks_up: ClassVar[bool] = True
+    """Whether groups below come back with their keys; else they are merged when they end."""
+
     def passed_time(self) -> Batches:
         """Time has moved on (`ends`); returns what that completes."""
         return []
@@ -61,6 +69,12 @@ class Windowed(Operator):
         """What `facts` said."""
 
     # ---- the contract
+
+    def open(self, context: Context) -> None:
+        """Groups that memory has no room for lie in the context's folder."""
+        if self.order is not None:
+            below = ColdGroups.opened(context, self.state.schema, self.ends.step, self.order)
+            self.state.hand_down(below, context.state_bytes, looks_up=self.looks_up)
 
     def on_watermark(self, time_us: int) -> Batches:
         """Windows that end before are complete; windows of the clock only at the very end."""
@@ -84,12 +98,13 @@ class Windowed(Operator):
 
     def counts(self) -> dict[str, int]:
         """Late rows so far."""
-        return {"late_rows": self.ends.late.n_rows}
+        return {"late_rows": self.ends.late.n_rows, **self.state.counts()}
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All groups."""
         facts = {_TIME: self.ends.time_us, **self.facts()}
-        return Packed({GROUPS: self.state.rows()}, facts)
+        hot = Packed({GROUPS: self.state.snapshot()}, facts)
+        return self.state.below.beside(hot) if self.state.has_cold else hot
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The groups of our key groups."""
@@ -98,4 +113,11 @@ class Windowed(Operator):
             name: greatest(snapshots, name, value) for name, value in self.facts().items()
         })  # fmt: skip
         self.state.restore(snapshots, GROUPS, key_groups)
+        if self.order is not None:
+            self.state.below.restore(snapshots, key_groups)
         self.restored()
+
+    def close(self) -> None:
+        """Remove what lies below memory."""
+        self._rest = None
+        self.state.close()

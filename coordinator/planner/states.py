@@ -1,0 +1,44 @@
+"""Where the nodes of a stream keep their state, by what the job was configured with.
+
+One job: what a task is told, `state_bytes`, and what a person is told, `state_lines`.
+"""
+
+from __future__ import annotations
+
+from fabric.config import CheckpointConfig
+from fabric.coordinator.planner.stages import Stage, StageGraph
+from fabric.plan.nodes import Node
+from fabric.plan.stream_kinds import hands_down
+from fabric.plan.streams import Deduplicate, KeyedProcess, StreamAggregate, TopN
+from fabric.plan.walk import walk
+
+_KEYED = StreamAggregate | Deduplicate | TopN | KeyedProcess
+
+
+def state_bytes(graph: StageGraph, config: CheckpointConfig) -> int:
+    """What each node that hands state down may have in memory; 0: all it wants.
+
+    The tasks of a job with the same number share a slot, and their nodes share its `state_memory`.
+    """
+    if config.state not in ("arrow", "auto"):
+        return 0
+    nodes = (node for stage in graph.stages for node in walk(stage.root))
+    return max(1, config.state_memory // max(1, sum(map(hands_down, nodes))))
+
+
+def state_lines(graph: StageGraph, stage: Stage, config: CheckpointConfig) -> list[str]:
+    """A line for each node of a stage that knows something of its keys."""
+    room = state_bytes(graph, config)
+    return [
+        f"state of {node.path}: {_where(node, config, room)}"
+        for node in walk(stage.root)
+        if isinstance(node, _KEYED)
+    ]
+
+
+def _where(node: Node, config: CheckpointConfig, room: int) -> str:
+    if isinstance(node, KeyedProcess):
+        return "in RocksDB" if config.state in ("rocksdb", "auto") else "in memory"
+    if room and hands_down(node):
+        return f"up to {room:,} bytes of a task in memory, more in files (arrow)"
+    return "in memory"

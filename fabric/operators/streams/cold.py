@@ -1,0 +1,219 @@
+"""Groups that memory has no room for, as rows of a `ColumnStore`.
+
+    groups ── the budget is spent ──► rows by hash of the key and end, a generation a span of ends
+    a key comes again ──► `take_back`: the groups of all keys of a batch at once
+    time passes       ──► `due`: what ends, a portion at a time ──► `expire`
+
+One job: `ColdGroups`. A group ends when nothing needs it any more, such as with its window; groups
+without an end have 0. Who looks groups up takes them back and has each group in one place. Who only
+adds to groups until they end may put the same group down again and again: `due` gives all its rows
+in one portion, as they were put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fabric.operators.contract import Context, Snapshot, SnapshotReader
+from fabric.operators.key_groups import hashes_of
+from fabric.operators.streams.accumulators import as_type
+from fabric.operators.streams.columns import grown
+from fabric.operators.streams.packed import Joint, parts_of
+from fabric.plan.types import plain
+from fabric.state.column_stores import (
+    ALL_TIMES,
+    ColumnStore,
+    Found,
+    Order,
+    column_engine,
+    open_column_store,
+)
+
+_COLD = "cold"
+_GENERATIONS = 32
+"""About so many hold what is written at once: files of a generation go when its last end passes."""
+_SHIFT = 56
+"""A generation is ``doublings << 56 | span``: what is written later, with wider spans, comes after
+what is there of the same group already."""
+
+
+class ColdGroups:
+    """Rows of groups with columns `schema` in `store`; ends are `step` apart, or multiples of it.
+
+    >>> schema = pa.schema([("k0", pa.int64()), ("n", pa.int64())])
+    >>> cold = ColdGroups.opened(Context(), schema, 10, "time")
+    >>> rows = pa.record_batch({"k0": [7, 8, 7], "n": [1, 2, 3]})
+    >>> cold.put(rows, np.array([4, 5, 4], np.uint64), np.array([20, 20, 10]))
+    >>> [due.to_pydict() for due in cold.due(10)], cold.expire(10), [len(d) for d in cold.due(20)]
+    ([{'k0': [7], 'n': [3]}], None, [2])
+    """
+
+    def __init__(self, store: ColumnStore, schema: pa.Schema, step: int) -> None:
+        self._store, self._schema, self._step = store, schema, step
+        self._doublings = 0
+        """A span of ends is as long as so many times two steps; never less while rows are here."""
+        self._n_put = self._n_read = 0
+
+    @classmethod
+    def opened(cls, context: Context, schema: pa.Schema, step: int, order: Order) -> ColdGroups:
+        """In the folder of an operator, for rows of `schema`.
+
+        Dictionaries are stored as their values, for each file would have one of its own; views as
+        what they show, for Arrow takes no rows of them.
+        """
+        stored = pa.schema([field.with_type(_stored(field.type)) for field in schema])
+        engine = column_engine(context.state)
+        return cls(open_column_store(engine, stored, context.folder, order=order), schema, step)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row is here."""
+        return not self._store.generations()
+
+    def put(
+        self, rows: pa.RecordBatch, hashes: NDArray[np.uint64], ends: NDArray[np.int64]
+    ) -> None:
+        """Take rows of groups: the hash of each key, and each group's end."""
+        if not len(ends):
+            return
+        columns = [c.cast(f.type) for c, f in zip(rows.columns, self._store.schema, strict=True)]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._store.schema)
+        n_steps = (int(ends.max()) - int(ends.min())) // self._step
+        doublings = (n_steps // _GENERATIONS).bit_length()
+        self._doublings = doublings if self.is_empty else max(doublings, self._doublings)
+        spans = ends // (self._step << self._doublings)
+        for span in np.unique(spans).tolist():
+            own = spans == span
+            some = rows if own.all() else rows.filter(pa.array(own))
+            generation = self._doublings << _SHIFT | span % (1 << _SHIFT)
+            self._store.put(generation, hashes[own], ends[own], some)
+        self._n_put += len(ends)
+
+    def take_back(self, hashes: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
+        """The rows of all groups whose keys have these hashes; they are here no more.
+
+        Those of one group are in one batch, as they were put.
+        """
+        hashes = np.unique(hashes)
+        hashes = hashes[self._store.may_have(hashes)]
+        if not len(hashes):
+            return
+        for generation in self._store.generations():
+            found = list(self._store.scan([generation], among=hashes))
+            for each in found:
+                self._store.remove(generation, each.hashes, each.times)
+            yield from self._read(each.rows for each in found)
+
+    def due(self, passed: int) -> Iterator[pa.RecordBatch]:
+        """The rows of groups that end up to `passed`, in the order of the store."""
+        found = self._store.scan(times=(ALL_TIMES[0], passed + 1))
+        return self._read(each.rows for each in found)
+
+    def by_key(self) -> Iterator[pa.RecordBatch]:
+        """All rows, those of one key in one batch; of a store by hash."""
+        return self._read(_whole(self._store.scan()))
+
+    def expire(self, passed: int) -> None:
+        """Forget groups that end up to `passed`."""
+        self._store.expire(passed + 1)
+
+    def counts(self) -> dict[str, int]:
+        """What lies here, and what that took."""
+        stored = self._store.stored()
+        return {
+            "state_cold_bytes": stored.bytes,
+            "state_cold_rows": stored.rows,
+            "state_cold_files": stored.pieces,
+            "state_evicted_rows": self._n_put,
+            "state_read_back_rows": self._n_read,
+            "state_merges": stored.merges,
+            "state_written_bytes": stored.bytes_written,
+        }
+
+    def beside(self, hot: Snapshot) -> Snapshot:
+        """A snapshot of `hot` and of all rows here."""
+        return hot if self.is_empty else Joint({"": hot, _COLD: self._store.snapshot()})
+
+    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
+        """Add the rows of `key_groups` that were `beside` others."""
+        below = [part for part in parts_of(snapshots, _COLD) if part.names()]
+        self._store.restore(below, hashes_of(key_groups))
+        self._doublings = max((n >> _SHIFT for n in self._store.generations()), default=0)
+
+    def close(self) -> None:
+        """Remove its files."""
+        self._store.close()
+
+    def _read(self, portions: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in portions:
+            self._n_read += len(rows)
+            columns = [as_type(c, f.type) for c, f in zip(rows.columns, self._schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+class Recency:
+    """When groups were last met, by the number of a batch.
+
+    >>> recency = Recency()
+    >>> recency.met(np.array([0, 1, 2])), recency.met(np.array([1]))
+    (None, None)
+    >>> recency.oldest(np.array([0, 1, 2])).tolist()
+    [True, False, True]
+    """
+
+    def __init__(self) -> None:
+        self._last: NDArray[np.int64] = np.empty(0, np.int64)
+        self._now = 0
+
+    def met(self, ids: NDArray[np.int64]) -> None:
+        """A batch has rows of these groups."""
+        self._now += 1
+        self._reach(ids)
+        self._last[ids] = self._now
+
+    def oldest(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these groups make about the half that was not met for longest; one at least."""
+        self._reach(ids)
+        last = self._last[ids]
+        found: NDArray[np.bool_] = last <= np.median(last)
+        return found
+
+    def renumber(self, ids: NDArray[np.int64]) -> None:
+        """From now on group i is the one that was ``ids[i]``; there are no others."""
+        self._reach(ids)
+        self._last = self._last[ids]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._last.nbytes
+
+    def _reach(self, ids: NDArray[np.int64]) -> None:
+        self._last = grown(self._last, int(ids.max()) + 1 if len(ids) else 0)
+
+
+def _stored(dtype: pa.DataType) -> pa.DataType:
+    dtype = plain(dtype)
+    if pa.types.is_string_view(dtype):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(dtype) else dtype
+
+
+def _whole(found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches that do not end amid a hash."""
+    held, last = list[pa.RecordBatch](), -1
+    for hashes, _, rows in found:
+        if held and hashes[0] != last:
+            yield pa.concat_batches(held)
+            held = []
+        last = hashes[-1]
+        if begin := int(np.searchsorted(hashes, last, "left")):
+            yield pa.concat_batches([*held, rows.slice(0, begin)])
+            held = []
+        held.append(rows.slice(begin))
+    if held:
+        yield pa.concat_batches(held)

@@ -1,0 +1,130 @@
+"""What operators with groups by key have in common when memory has no room for all of them.
+
+One job: `Evicting`, the base class of top-N and deduplication: the groups that were not met for
+longest go below (`cold.py`), and come back with their keys. A group is always in one place.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+import pyarrow as pa
+
+from fabric._cython.kernels.group_table import GroupTable
+from fabric._cython.kernels.hash import hash_columns
+from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.operators.contract import Context, Operator
+from fabric.operators.streams.closing import Closing
+from fabric.operators.streams.cold import ColdGroups, Recency
+from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.late import Late
+from fabric.operators.streams.resting import Resting
+
+
+class Evicting(Operator):
+    """Groups of `keys`; a row of `stored` or several are all that is known of one."""
+
+    def __init__(self, keys: pa.Schema, late: Late, *, closes: str, ttl_us: int) -> None:
+        self._keys, self._late, self._closes = keys, late, closes
+        self._watermark = BEGINNING
+        self._resting = Resting(ttl_us) if ttl_us else None
+        self._forget_all()
+        self._recency = Recency()
+        self._room: int | None = None
+        self._below = ColdGroups.opened(Context(), self.stored, 1, "hash")
+
+    def open(self, context: Context) -> None:
+        """Groups that memory has no room for lie in the context's folder."""
+        self._room = context.state_bytes
+        self._below = ColdGroups.opened(context, self.stored, 1, "hash")
+
+    def close(self) -> None:
+        """Remove what is below memory."""
+        self._rest = None
+        self._below.close()
+
+    def counts(self) -> dict[str, int]:
+        """How many rows were late; where groups lie, if not all may be in memory."""
+        late = {"late_rows": self._late.n_rows} if self._closing is not None else {}
+        if self._room is None:
+            return late
+        return {**late, "state_hot_bytes": self.nbytes, **self._below.counts()}
+
+    # ---- what a subclass adds
+
+    @property
+    @abstractmethod
+    def stored(self) -> pa.Schema:
+        """The columns of a row of a group, the keys among them."""
+
+    @abstractmethod
+    def groups(self) -> Ints:
+        """All groups in memory, rising."""
+
+    @abstractmethod
+    def unload(self, groups: Ints) -> tuple[pa.RecordBatch, Ints]:
+        """The rows of groups, one group's after the other's, and how many each has."""
+
+    @abstractmethod
+    def load(self, rows: pa.RecordBatch) -> None:
+        """Take groups that are not here."""
+
+    def _forget_all(self) -> None:
+        """There are no groups."""
+        self._table = GroupTable(self._keys)
+        self._closing = Closing() if self._closes else None
+        self._resting = None if self._resting is None else self._resting.fresh()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use, about."""
+        parts = (self._table, self._closing, self._resting, self._recency)
+        return sum(part.nbytes for part in parts if part is not None)
+
+    # ---- what it calls
+
+    def number(self, keys: pa.RecordBatch) -> Ints:
+        """The group of each row; those below memory come back, new ones are made."""
+        if not self._below.is_empty:
+            unknown = self._table.find(keys) < 0
+            if unknown.any():
+                for rows in self._below.take_back(hash_columns(keys.columns)[unknown]):
+                    self.load(rows)
+        groups: Ints = self._table.upsert(keys).astype(np.int64)
+        if self._room is not None:
+            self._recency.met(groups)
+        return groups
+
+    def make_room(self) -> None:
+        """Hand the half down that was not met for longest, while groups take more than they may."""
+        if self._room is None or (self._resting is not None and self._resting.now == BEGINNING):
+            return  # nobody knows before the first time when groups last had a row
+        while self.nbytes > self._room and len(groups := self.groups()):
+            oldest = self._recency.oldest(groups)
+            cold, hot = groups[oldest], groups[~oldest]
+            (rows, counts), (left, _) = self.unload(cold), self.unload(hot)
+            hashes = hash_columns([rows.column(name) for name in self._keys.names])
+            self._below.put(rows, hashes, np.repeat(self._ends(cold), counts))
+            self._forget_all()
+            self.load(left)  # groups get new numbers, in their order
+            self._recency.renumber(hot)
+
+    def _ends(self, groups: Ints) -> Ints:
+        """Until when groups are needed below; what rests is found out when its key comes, too."""
+        if self._closing is not None:
+            return self._closing.of(groups)
+        if self._resting is not None:
+            return self._resting.over_at(self._resting.last(groups))
+        return np.full(len(groups), END_OF_TIME)
+
+    def sweep(self, now_us: int) -> Ints:
+        """It is `now_us`; the groups in memory that rest. Those below are forgotten."""
+        if self._resting is None:
+            return np.empty(0, np.int64)
+        over = self._resting.swept(now_us)
+        if self._closing is not None:
+            self._closing.forget(over)
+        else:
+            self._below.expire(self._resting.now)
+        return over

@@ -1,0 +1,111 @@
+"""Windows with more groups than memory, by the API: the answers of DuckDB, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import fabric
+from fabric import DataFrame, Session, col, count, streams
+from fabric.control import control_pb2 as pb
+from fabric.errors import ConfigError
+from tests.support.wait import wait_until
+
+N_ROWS, N_KEYS = 200_000, 20_000
+START = datetime(2024, 5, 1, tzinfo=UTC)
+ROOM = 400_000
+"""Bytes; the groups of one window of ten seconds take more than ten times as many."""
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with fabric.connect() as session:
+        session.checkpoints(
+            interval_s=0.1, state="arrow", state_memory=ROOM, folder=tmp_path / "checkpoints"
+        )
+        yield session
+
+
+def rows(session: Session, n_rows: int = N_ROWS, rows_per_s: int = 0) -> DataFrame:
+    return streams.generator(
+        session=session, n_rows=n_rows, rows_per_s=rows_per_s, n_splits=2, n_keys=N_KEYS, seed=5,
+        start=START, disorder="1 second",
+    )  # fmt: skip
+
+
+def windows(session: Session, size: str, slide: str = "", **more: int) -> DataFrame:
+    timed = rows(session, **more).with_watermark("ts", "1 second")
+    window = fabric.sliding(size, slide) if slide else fabric.tumbling(size)
+    return timed.group_by("key").window(window).agg(
+        count().alias("n"), col("row").sum().alias("rows"), col("value").max().alias("most"),
+    )  # fmt: skip
+
+
+def counts(status: pb.JobStatus) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in (one for stage in status.stages for one in stage.counts):
+        found[each.name] = found.get(each.name, 0) + each.n
+    return found
+
+
+@pytest.mark.parametrize(("size", "slide"), [("50 seconds", ""), ("60 seconds", "20 seconds")])
+def test_windows_below_memory_are_those_of_duckdb(session: Session, size: str, slide: str) -> None:
+    job = windows(session, size, slide).submit(parallelism=2)
+    found = job.collect()
+    told = counts(job.status)
+    assert told["state_evicted_rows"] > 10_000
+    assert told["state_read_back_rows"] >= told["state_evicted_rows"]
+    assert told["state_written_bytes"] > 0
+    assert "state_cold_files" not in told  # as it is with what is 0
+    size_us, slide_us = (int(text.split()[0]) * 1_000_000 for text in (size, slide or size))
+    with duckdb.connect() as connection:
+        connection.register("events", rows(session).to_arrow())
+        connection.register("found", found)
+        expected = (
+            f"SELECT key, s, s + {size_us}, count(*), sum(row), max(value) FROM (SELECT *, "
+            f"unnest(range(t - t % {slide_us}, t - {size_us}, -{slide_us})) AS s FROM (SELECT *, "
+            "epoch_us(ts) AS t FROM events)) GROUP BY key, s"
+        )
+        ours = "SELECT key, epoch_us(window_start), epoch_us(window_end), n, rows, most FROM found"
+        for one, other in ((ours, expected), (expected, ours)):
+            assert not connection.sql(f"({one}) EXCEPT ({other}) LIMIT 3").fetchall()
+        assert len(found) == connection.sql(f"SELECT count(*) FROM ({expected})").fetchall()[0][0]
+
+
+def test_a_checkpoint_writes_only_new_files(session: Session, tmp_path: Path) -> None:
+    """A window that never ends while the rows flow: what it has is stored once."""
+    endless = windows(session, "1 day", n_rows=0, rows_per_s=100_000)
+    with endless.write_stream(streams.to_blackhole(), parallelism=1) as job:
+        wait_until(lambda: counts(job.status).get("state_cold_rows", 0) > 4_000, 60)
+        n_seen = len(whole(job))
+        wait_until(lambda: len(whole(job)) >= 2 and len(job.checkpoints()) > n_seen, 60)
+        links = [
+            path.stat().st_nlink for path in tmp_path.rglob("*run-*") if path.is_file()
+        ]  # fmt: skip
+        job.cancel()
+    assert max(links, default=0) >= 3  # of the task's own file, and of two checkpoints
+
+
+def whole(job: fabric.Job) -> list[pb.CheckpointStatus]:
+    return [each for each in job.checkpoints() if each.state in ("complete", "published")]
+
+
+def test_explain_says_where_state_lies(session: Session) -> None:
+    frame = windows(session, "1 second")
+    plan = str(frame.explain())
+    assert f"up to {ROOM:,} bytes of a task in memory, more in files (arrow)" in plan
+    other = frame.top_n(2, by="n", keys="window_end")
+    two = str(other.explain())
+    assert two.count("state of ") == 2
+    session.checkpoints(state="memory")
+    assert ": in memory\n" in str(frame.explain())
+
+
+def test_a_budget_that_is_none_is_refused(session: Session) -> None:
+    for wrong in (0, -5, "much", "12 parsecs"):
+        with pytest.raises(ConfigError):
+            session.checkpoints(state_memory=wrong)
