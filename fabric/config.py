@@ -347,8 +347,8 @@ class CheckpointConfig:
         Where state lies between. "memory": there, all of it. "rocksdb": that of `DataFrame.process`
         in files of the agent, of which a checkpoint takes only what has changed. "arrow":
         aggregates, windows, top-N and deduplication keep groups in files when they take more than
-        `state_memory`; session windows and `DataFrame.process` are in memory. "auto": as "arrow",
-        and `DataFrame.process` as with "rocksdb".
+        `state_memory`; `DataFrame.process` is in memory. "auto": as "arrow", and
+        `DataFrame.process` as with "rocksdb".
     state_memory
         With "arrow" and "auto": what groups may take in memory, of a job in one slot.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fabric.plan.nodes import Join, Node
 from fabric.plan.streams import Deduplicate, LookupJoin, StreamAggregate, TopN
-from fabric.plan.windowing import Count, Global, Session
+from fabric.plan.windowing import Count, Global
 
 
 def has_window_columns(node: StreamAggregate) -> bool:
@@ -33,9 +33,7 @@ def changes_results(node: Node) -> bool:
 
 def hands_down(node: Node) -> bool:
     """Whether its operator hands groups down when they take more memory than it may have."""
-    if isinstance(node, StreamAggregate):
-        return not isinstance(node.window, Session)
-    return isinstance(node, Deduplicate | TopN)
+    return isinstance(node, StreamAggregate | Deduplicate | TopN)
 
 
 def as_join(node: LookupJoin) -> Join:

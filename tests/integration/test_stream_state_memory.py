@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import fabric
@@ -74,6 +76,71 @@ def test_windows_below_memory_are_those_of_duckdb(session: Session, size: str, s
         for one, other in ((ours, expected), (expected, ours)):
             assert not connection.sql(f"({one}) EXCEPT ({other}) LIMIT 3").fetchall()
         assert len(found) == connection.sql(f"SELECT count(*) FROM ({expected})").fetchall()[0][0]
+
+
+def skewed() -> pa.Table:
+    """Few keys have most of the rows, and most keys few."""
+    rng = np.random.default_rng(5)
+    times = np.arange(N_ROWS) * 1_000 + 1_700_000_000_000_000
+    return pa.table({
+        "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
+        "key": rng.zipf(1.3, N_ROWS) % N_KEYS,
+        "row": np.arange(N_ROWS), "value": rng.integers(0, 1_000_000, N_ROWS),
+    })  # fmt: skip
+
+
+ASKS: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
+    "tumbling": (
+        lambda rows: rows.group_by("key").window("40 seconds").agg(n=count(), r=col("row").sum())
+        .select("key", "n", "r"),
+        "SELECT key, count(*), sum(row) FROM events GROUP BY key, epoch_us(ts) // 40000000",
+    ),
+    "running": (
+        lambda rows: rows.group_by("key").agg(n=count(), r=col("row").sum()).changes(),
+        "SELECT key, count(*), sum(row) FROM events GROUP BY key",
+    ),
+    "sessions": (
+        lambda rows: rows.group_by("key").window(fabric.session("200 ms"))
+        .agg(n=count(), r=col("row").sum()).select("key", "n", "r"),
+        "SELECT key, count(*), sum(row) FROM (SELECT *, sum(begins) OVER (PARTITION BY key ORDER "
+        "BY ts) AS s FROM (SELECT *, CASE WHEN epoch_us(ts) - lag(epoch_us(ts)) OVER (PARTITION BY "
+        "key ORDER BY ts) <= 200000 THEN 0 ELSE 1 END AS begins FROM events)) GROUP BY key, s",
+    ),
+    "top": (
+        lambda rows: rows.top_n(2, by=col("value").desc(), keys="key")
+        .select("key", "value", "row").changes(),
+        "SELECT key, value, row FROM events QUALIFY row_number() OVER (PARTITION BY key ORDER BY "
+        "value DESC, row) <= 2",
+    ),
+    "first": (
+        lambda rows: rows.deduplicate("key").select("key", "value", "row"),
+        "SELECT key, arg_min(value, row), min(row) FROM events GROUP BY key",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_skewed_keys_below_memory(session: Session, name: str) -> None:
+    ask, query = ASKS[name]
+    events = skewed()
+    timed = streams.replay(session.read_arrow(events), "ts").with_watermark("ts", "1 second")
+    job = ask(timed).submit(parallelism=1)
+    found = job.collect()
+    told = counts(job.status)
+    assert told["state_evicted_rows"] > 1_000
+    assert told["state_read_back_rows"] > 1_000
+    if "row_kind" not in found.column_names:
+        found = found.append_column("row_kind", pa.array(["+I"] * len(found)))
+    with duckdb.connect() as connection:
+        connection.register("events", events)
+        connection.register("found", found)
+        sign = "CASE WHEN row_kind IN ('+I', '+U') THEN 1 ELSE -1 END"
+        names = ", ".join(name for name in found.column_names if name != "row_kind")
+        stands = (
+            f"SELECT {names} FROM found GROUP BY {names} HAVING sum({sign}) <> 0"
+        )  # fmt: skip
+        for one, other in ((stands, query), (query, stands)):
+            assert not connection.sql(f"({one}) EXCEPT ({other}) LIMIT 3").fetchall()
 
 
 def test_a_checkpoint_writes_only_new_files(session: Session, tmp_path: Path) -> None:

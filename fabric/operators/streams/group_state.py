@@ -55,7 +55,8 @@ class GroupState:
     ) -> None:
         self._keys, self.aggregates = keys, aggregates
         self._fresh = partial(GroupState, keys, marks=tuple(marks), notes=tuple(notes), shown=shown)
-        self._room: int | None = None
+        self.room: int | None = None
+        """Bytes of memory that groups may take; None: all they want."""
         self._below: ColdGroups | None = None
         self._looks_up = False
         self._recency = Recency()
@@ -95,7 +96,7 @@ class GroupState:
         if self._looks_up and self.has_cold:
             self._take_back(keys, marks)
         ids = self._number(keys, marks)
-        if self._room is not None and self._looks_up:
+        if self.room is not None and self._looks_up:
             self._recency.met(ids)
         return ids
 
@@ -144,7 +145,7 @@ class GroupState:
         With `looks_up` a group is in one place, and `number` takes it back; otherwise what is below
         is merged with what is here when it ends (`ColdGroups.due`).
         """
-        self._below, self._room, self._looks_up = below, room, looks_up
+        self._below, self.room, self._looks_up = below, room, looks_up
 
     @property
     def below(self) -> ColdGroups:
@@ -160,7 +161,7 @@ class GroupState:
     @property
     def is_crowded(self) -> bool:
         """Whether groups take more memory than they may."""
-        return self._room is not None and self.n_groups > 0 and self.nbytes > self._room
+        return self.room is not None and self.n_groups > 0 and self.nbytes > self.room
 
     def close(self) -> None:
         """Remove what is below."""
@@ -169,7 +170,7 @@ class GroupState:
 
     def counts(self) -> dict[str, int]:
         """Where groups lie, if not all may be in memory."""
-        if self._room is None:
+        if self.room is None:
             return {}
         return {"state_hot_bytes": self.nbytes, **self.below.counts()}
 
@@ -201,11 +202,15 @@ class GroupState:
             if not goes.any():
                 return
             cold, hot = ids[goes], ids[~goes]
-            left = self.rows(hot)
-            self._put_below(cold, None if end is None else self.marks[end].values[cold])
-            self._forget_all()  # arrays by id don't get shorter
-            self.take(left)  # new groups have ids in their order
+            self.rebuild(cold, None if end is None else self.marks[end].values[cold], hot)
             self._recency.renumber(hot)
+
+    def rebuild(self, cold: Ids, ends: Ints | None, hot: Ids) -> None:
+        """Hand groups down, and number the others anew, in their order."""
+        left = self.rows(hot)
+        self._put_below(cold, ends)
+        self._forget_all()  # arrays by id don't get shorter
+        self.take(left)
 
     def _put_below(self, ids: Ids, ends: Ints | None) -> None:
         rows = self.rows(ids)

@@ -3,22 +3,26 @@
 One job: `SessionWindows`. Which sessions there are, which rows are in them and which became one is
 the `SessionTable`'s to say, by slots; a slot's sums lie in a group of the state, and of sessions
 that become one the group of the earliest goes on. A row is late iff its own window would be: from
-its time for the gap, and the allowed lateness.
+its time for the gap, and the allowed lateness. All sessions of a key are in one place: in memory,
+or below it until a row of the key comes, or they end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.group_table import GroupTable
+from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.sessions import SessionTable
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.accumulators.base import Numbers
+from fabric.operators.streams.cold import Recency
 from fabric.operators.streams.windows.changing import UNSHOWN, Changing
 from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Session
@@ -31,16 +35,18 @@ _MADE = "sessions"
 class SessionWindows(Changing):
     """Sessions that give a result when no row can join them, or by a trigger that changes it."""
 
-    order = None
+    looks_up = False  # `_take_back` does, for all sessions of a key
 
     def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:
         assert isinstance(node.window, Session)
         self._each = node.trigger.late == "each"
         super().__init__(node, output, source, marks=[_SESSION], notes=[_START, _END, UNSHOWN])
-        self._table = GroupTable(self.shape.keys) if len(self.shape.keys) else None
-        self._sessions = SessionTable(node.window.gap_us, updates=self._each)
-        self._group_of = Numbers(np.int64, -1)  # by slot: its group in the state
+        self._gap_us = node.window.gap_us
+        self._empty()
+        self._recency = Recency()  # of keys
         self._n_made = 0  # sessions so far: the next one's number
+        if self._table is None:
+            self.order = None  # one key alone has few open sessions
 
     def windows(self, ids: Ids) -> tuple[Ints, Ints]:
         """See `Changing`."""
@@ -51,7 +57,12 @@ class SessionWindows(Changing):
         batch, times = self.ends.on_time_at(batch)
         if not batch.num_rows:
             return []
-        keys = self._table_ids(self.shape.key_columns(batch), batch.num_rows)
+        columns = self.shape.key_columns(batch)
+        if self.state.has_cold:
+            self._take_back(columns)
+        keys = self._table_ids(columns, batch.num_rows)
+        if self.state.room is not None:
+            self._recency.met(keys)
         slots, merged, into = self._sessions.assign(keys, times)
         self._group_of.resize(int(slots.max()) + 1)
         found, slots = self._fold(slots, merged.tolist(), into.tolist())
@@ -59,10 +70,23 @@ class SessionWindows(Changing):
         ids = self._group_of.values[slots]
         touched = self.add(ids, batch).touched
         is_shown = self.after_rows(touched, self._note(_END, touched))
-        return found + self.show(touched[is_shown])
+        found += self.show(touched[is_shown])
+        self._make_room()
+        return found
 
     def passed_time(self) -> Batches:
         """See `Windowed`."""
+        if self._each and self.state.has_cold:
+            for rows in self.state.below.due(self.ends.time_us):  # they may be shown, and stay
+                wanted = rows.filter(pc.greater(rows.column(f"note {UNSHOWN}"), 0))
+                self._load(self.state.below.take_back(self.state.hashes(wanted)))
+        found = self._close()
+        if not self.state.has_cold:
+            return found
+        return found + self.gradually(self._close_cold(self.ends.passed))
+
+    def _close(self) -> Batches:
+        """Show what has ended, and forget it."""
         found: Batches = []
         if self._each:
             ended = self._sessions.ended(self.ends.time_us)[0]
@@ -77,6 +101,14 @@ class SessionWindows(Changing):
         self.state.remove(ids)
         return found
 
+    def _close_cold(self, passed: int) -> Iterator[Batches]:
+        """The same of sessions below memory, which no row can join any more."""
+        for rows in self.state.below.due(passed):
+            ids = self.state.take(rows)
+            yield self.show(ids)
+            self.state.remove(ids)
+        self.state.below.expire(passed)
+
     def facts(self) -> Mapping[str, int]:
         """See `Windowed`."""
         return {**super().facts(), _MADE: self._n_made}
@@ -88,12 +120,59 @@ class SessionWindows(Changing):
 
     def restored(self) -> None:
         """See `Windowed`; the table of sessions is made anew."""
-        ids = self.state.ids()
+        self._enter(self.state.ids())
+
+    # ---- sessions below memory
+
+    def _empty(self) -> None:
+        """No session is known."""
+        self._table = GroupTable(self.shape.keys) if len(self.shape.keys) else None
+        self._sessions = SessionTable(self._gap_us, updates=self._each)
+        self._group_of = Numbers(np.int64, -1)  # by slot: its group in the state
+
+    def _enter(self, ids: Ids) -> None:
+        """Make the sessions of groups known."""
         keys = self._table_ids(self.state.keys(ids).columns, len(ids))
         is_shown = self._note(UNSHOWN, ids) == 0
         slots = self._sessions.restore(keys, *self.windows(ids), is_shown)
         self._group_of.resize(int(slots.max(initial=-1)) + 1)
         self._group_of.values[slots] = ids
+
+    def _take_back(self, keys: Sequence[pa.Array]) -> None:
+        assert self._table is not None
+        unknown = self._table.find(keys) < 0
+        if unknown.any():
+            self._load(self.state.below.take_back(hash_columns(keys)[unknown]))
+
+    def _load(self, found: Iterable[pa.RecordBatch]) -> None:
+        for rows in found:
+            self._enter(self.state.take(rows))
+
+    def _make_room(self) -> None:
+        """Hand down all sessions of the keys that were not met for longest."""
+        room, table = self.state.room, self._table
+        while room is not None and table is not None and self.state.n_groups:
+            if self.state.nbytes + table.nbytes + self._sessions.nbytes <= room:
+                return
+            ids = self.state.ids()
+            keys = table.find(self.state.keys(ids)).astype(np.int64)
+            goes = self._recency.oldest(table.ids().astype(np.int64))
+            is_old = np.zeros(table.n_ids, np.bool_)
+            is_old[table.ids()] = goes
+            if self.node.trigger.early_us is not None:  # the clock shows what is in memory
+                is_old[keys[self._note(UNSHOWN, ids) > 0]] = False
+            cold = is_old[keys]
+            if not cold.any():
+                return
+            left = table.ids()[~is_old[table.ids()]].astype(np.int64)
+            known = table.keys(left.astype(np.int32))
+            self.state.rebuild(ids[cold], self._note(_END, ids[cold]), ids[~cold])
+            self._empty()
+            table = self._table
+            assert table is not None
+            table.upsert(known)  # keys get new numbers, in their order
+            self._recency.renumber(left)
+            self._enter(self.state.ids())
 
     def _table_ids(self, keys: Sequence[pa.Array], n_rows: int) -> Ints:
         if self._table is None:
