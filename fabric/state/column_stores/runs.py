@@ -50,8 +50,9 @@ from fabric.state.column_stores.run_files import (
 
 PORTION_ROWS = 1 << 16
 """About how many rows a scan holds at once."""
-TIER = 4
-"""So many runs of like size become one; a run of the next tier has so many times as many rows."""
+TIER: dict[Order, int] = {"hash": 4, "time": 16}
+"""So many runs of like size become one; a run of the next tier has so many times as many rows. Who
+looks keys up asks each run; who reads by time merges all of them once."""
 ADDS, REPLACES, REMOVES = range(3)
 _RUNS = "runs.json"
 
@@ -139,7 +140,8 @@ class RunStore(ColumnStore):
         major, minor = places(rows, self.order)
         run = self._made([rows.take(pa.array(np.lexsort((minor, major))))])
         runs = [*self._runs.get(generation, ()), run]
-        while runs and (n := _n_alike(runs)) >= TIER:
+        tier = TIER[self.order]
+        while runs and (n := _n_alike(runs, tier)) >= tier:
             older, alike = runs[:-n], runs[-n:]
             merged = self._made(_rows_of([(0, each) for each in alike], self.order, last=not older))
             runs = [*older, merged] if merged.index.n_rows else older
@@ -424,9 +426,9 @@ def _found(parts: Iterator[pa.RecordBatch], names: list[str]) -> Iterator[Found]
 # ---- small things
 
 
-def _n_alike(runs: Sequence[Run]) -> int:
+def _n_alike(runs: Sequence[Run], tier: int) -> int:
     """How many runs at the end are no larger than what the last one's tier allows."""
-    room = TIER * max(1, runs[-1].index.n_rows)
+    room = tier * max(1, runs[-1].index.n_rows)
     n = 0
     for run in reversed(runs):
         if run.index.n_rows >= room:

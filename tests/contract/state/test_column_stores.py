@@ -235,7 +235,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that some rows are several blocks, portions and merges."""
     monkeypatch.setattr(run_files, "BLOCK_ROWS", 4)
     monkeypatch.setattr(runs, "PORTION_ROWS", 6)
-    monkeypatch.setattr(runs, "TIER", 3)
+    monkeypatch.setattr(runs, "TIER", {"hash": 3, "time": 3})
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -90,7 +90,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         return
     monkeypatch.setattr(run_files, "BLOCK_ROWS", 4)
     monkeypatch.setattr(runs, "PORTION_ROWS", 6)
-    monkeypatch.setattr(runs, "TIER", 2)
+    monkeypatch.setattr(runs, "TIER", {"hash": 2, "time": 2})
 
 
 def remembering(make: Callable[[], Operator]) -> tuple[Callable[[], Operator], list[Operator]]:
