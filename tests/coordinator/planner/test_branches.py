@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from fabric.config import CheckpointConfig
 from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import PlanError
@@ -64,7 +65,7 @@ def written(*frames: Node) -> Node:
 
 def checked(graph: StageGraph) -> Branches:
     """The branches of a plan with one source; each watermark is where that is read."""
-    assert explain(graph).svg
+    assert explain(graph, CheckpointConfig()).svg
     scans = [n for stage in graph.stages for n in walk(stage.root) if isinstance(n, StreamScan)]
     assert len(scans) == 1
     for stage in graph.stages:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.picture import explain, joined
 from fabric.coordinator.preparation import Surroundings, prepare
@@ -37,7 +38,7 @@ def test_every_stage_and_edge_is_in_the_plan(tmp_path: Path) -> None:
     paths = {edge.path for edge in graph.edges if not edge.is_result}
     assert {node.path for node in nodes if isinstance(node, Exchange)} == paths
     assert sum(isinstance(node, Scan) for node in nodes) == 1
-    told = explain(graph)
+    told = explain(graph, CheckpointConfig())
     assert all(path in told.optimised and path in told.svg for path in paths)
 
 
@@ -45,4 +46,4 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"<script>": [1]}), path)
     scan = Scan(FileSource("parquet", (str(path),)), pq.read_schema(path), path="<b>&")
-    assert "<script>" not in explain(graph_of(scan)).svg
+    assert "<script>" not in explain(graph_of(scan), CheckpointConfig()).svg

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabric.config import CheckpointConfig
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.finish import by_name
 from fabric.coordinator.planner.picture import explain, joined
@@ -110,7 +111,7 @@ def test_every_stream_becomes_a_region_of_pipelined_chains(
         assert not edge.adaptive
     assert not any(name in graph.result.schema.names for name in HIDDEN)
     assert graph_text(graph)
-    assert explain(graph).svg
+    assert explain(graph, CheckpointConfig()).svg
     assert type(joined(graph)) is Sink
 
 
