@@ -105,8 +105,7 @@ class BestOperator(Evicting):
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The rows of our key groups."""
         self._watermark = restored_times(snapshots, self._resting)
-        for rows in unpacked(snapshots, "rows", self.stored, key_groups):
-            self.load(rows)
+        self.load(unpacked(snapshots, "rows", self.stored, key_groups))
         self._below.restore(snapshots, key_groups)
 
     # ---- see `Evicting`
@@ -129,16 +128,20 @@ class BestOperator(Evicting):
             columns.append(pa.array(np.repeat(self._resting.last(groups), counts)))
         return pa.RecordBatch.from_arrays(columns, schema=self.stored), counts
 
-    def load(self, rows: pa.RecordBatch) -> None:
+    def load(self, batches: Sequence[pa.RecordBatch]) -> None:
         """The rows of each group are side by side, by rank."""
-        if not rows.num_rows:
+        if not any(batch.num_rows for batch in batches):
             return
-        groups = self._table.upsert(only(rows, self._best.keys)).astype(np.int64)
-        self._rows.load(groups, [only(rows, self._schema.names)], rows.column(_RANK).to_numpy())
+        keys = self._best.keys
+        groups = np.concatenate([self._table.upsert(only(b, keys)) for b in batches])
+        groups = groups.astype(np.int64)
+        rows = [only(batch, self._schema.names) for batch in batches]
+        self._rows.load(groups, rows, _joined(batches, _RANK))
         if self._resting is not None:
-            self._resting.load(groups, rows.column(_LAST).to_numpy())
+            self._resting.load(groups, _joined(batches, _LAST))
         if self._closing is not None:
-            self._closing.note(groups, rows.column(self._best.closes))
+            times = pa.concat_arrays([b.column(self._best.closes) for b in batches])
+            self._closing.note(groups, times)
 
     @property
     def nbytes(self) -> int:
@@ -165,7 +168,7 @@ class BestOperator(Evicting):
         """The same of groups below memory."""
         assert self._closing is not None
         for rows in self._below.due(passed):
-            self.load(rows)
+            self.load([rows])
             yield self._close(self._closing.due(passed))
         self._below.expire(passed)
 
@@ -194,3 +197,8 @@ class BestOperator(Evicting):
 def _table(frozen: FrozenBest, last: Ints | None) -> pa.Table:
     table = frozen.table().append_column(_RANK, pa.array(frozen.ranks))
     return table if last is None else table.append_column(_LAST, pa.array(last))
+
+
+def _joined(batches: Sequence[pa.RecordBatch], name: str) -> Ints:
+    found: Ints = np.concatenate([batch.column(name).to_numpy() for batch in batches])
+    return found

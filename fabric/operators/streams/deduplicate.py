@@ -100,8 +100,7 @@ class FirstOperator(Evicting):
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The keys of our key groups."""
         self._watermark = restored_times(snapshots, self._resting)
-        for keys in unpacked(snapshots, "keys", self.stored, key_groups):
-            self.load(keys)
+        self.load(unpacked(snapshots, "keys", self.stored, key_groups))
         self._below.restore(snapshots, key_groups)
 
     # ---- see `Evicting`
@@ -123,17 +122,18 @@ class FirstOperator(Evicting):
             keys = keys.append_column(_LAST, pa.array(self._resting.last(groups)))
         return keys, np.ones(len(groups), np.int64)
 
-    def load(self, rows: pa.RecordBatch) -> None:
+    def load(self, batches: Sequence[pa.RecordBatch]) -> None:
         """See `Evicting`."""
-        if not rows.num_rows:
-            return
-        groups = self._table.upsert(only(rows, self._keys.names)).astype(np.int64)
-        self._reach(groups)
-        self._known[groups] = True
-        if self._resting is not None:
-            self._resting.load(groups, rows.column(_LAST).to_numpy())
-        if self._closing is not None:
-            self._closing.note(groups, rows.column(self._closes))
+        for rows in batches:
+            if not rows.num_rows:
+                continue
+            groups = self._table.upsert(only(rows, self._keys.names)).astype(np.int64)
+            self._reach(groups)
+            self._known[groups] = True
+            if self._resting is not None:
+                self._resting.load(groups, rows.column(_LAST).to_numpy())
+            if self._closing is not None:
+                self._closing.note(groups, rows.column(self._closes))
 
     @property
     def nbytes(self) -> int:

@@ -7,6 +7,7 @@ longest go below (`cold.py`), and come back with their keys. A group is always i
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -67,8 +68,8 @@ class Evicting(Operator):
         """The rows of groups, one group's after the other's, and how many each has."""
 
     @abstractmethod
-    def load(self, rows: pa.RecordBatch) -> None:
-        """Take groups that are not here."""
+    def load(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Take groups that are not here; one may lie across the end of a batch."""
 
     def _forget_all(self) -> None:
         """There are no groups."""
@@ -90,7 +91,7 @@ class Evicting(Operator):
             unknown = self._table.find(keys) < 0
             if unknown.any():
                 for rows in self._below.take_back(hash_columns(keys.columns)[unknown]):
-                    self.load(rows)
+                    self.load([rows])
         groups: Ints = self._table.upsert(keys).astype(np.int64)
         if self._room is not None:
             self._recency.met(groups)
@@ -107,7 +108,7 @@ class Evicting(Operator):
             hashes = hash_columns([rows.column(name) for name in self._keys.names])
             self._below.put(rows, hashes, np.repeat(self._ends(cold), counts))
             self._forget_all()
-            self.load(left)  # groups get new numbers, in their order
+            self.load([left])  # groups get new numbers, in their order
             self._recency.renumber(hot)
 
     def _ends(self, groups: Ints) -> Ints:
