@@ -93,6 +93,8 @@ class Places:
     def _check_own(self, path: str, found: Found) -> None:
         # By a hard link, or mounted a second time, it has another path and is the same.
         own = found.identities & self._own_now()
+        if own:  # what was the fabric's a moment ago may be gone, and another's in its place
+            own = found.identities & _identities(self._own)
         if own or any(_is_in(found.real, one) for one in self._own):
             raise PlanError(
                 f"plans may not touch {path}: it belongs to the fabric itself or to the system; "

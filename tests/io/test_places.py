@@ -184,6 +184,22 @@ def test_a_file_in_the_place_of_another(guarded: Path) -> None:
     os.close(opened)
 
 
+def test_a_place_on_the_disk_may_be_anothers_later(
+    guarded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token is written anew, and a plan's folder gets the place of the one before."""
+    monkeypatch.setattr(places, "_second", lambda: 1)
+    token, later = guarded / "token", guarded.parent / "later"
+    token.write_text("one")
+    with pytest.raises(PlanError):
+        places.check_read(token)
+    os.rename(token, later)  # the same place under another name, as if given away
+    token.write_text("another")
+    places.check_write(later)
+    with pytest.raises(PlanError):
+        places.check_read(token)
+
+
 def test_a_link_that_comes_between_check_and_open(
     guarded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
