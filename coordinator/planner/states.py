@@ -9,10 +9,8 @@ from fabric.config import CheckpointConfig
 from fabric.coordinator.planner.stages import Stage, StageGraph
 from fabric.plan.nodes import Node
 from fabric.plan.stream_kinds import hands_down
-from fabric.plan.streams import Deduplicate, KeyedProcess, StreamAggregate, TopN
+from fabric.plan.streams import KeyedProcess
 from fabric.plan.walk import walk
-
-_KEYED = StreamAggregate | Deduplicate | TopN | KeyedProcess
 
 
 def state_bytes(graph: StageGraph, config: CheckpointConfig) -> int:
@@ -32,13 +30,13 @@ def state_lines(graph: StageGraph, stage: Stage, config: CheckpointConfig) -> li
     return [
         f"state of {node.path}: {_where(node, config, room)}"
         for node in walk(stage.root)
-        if isinstance(node, _KEYED)
+        if isinstance(node, KeyedProcess) or hands_down(node)
     ]
 
 
 def _where(node: Node, config: CheckpointConfig, room: int) -> str:
     if isinstance(node, KeyedProcess):
         return "in RocksDB" if config.state in ("rocksdb", "auto") else "in memory"
-    if room and hands_down(node):
+    if room:
         return f"up to {room:,} bytes of a task in memory, more in files (arrow)"
     return "in memory"

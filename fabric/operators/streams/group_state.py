@@ -174,8 +174,8 @@ class GroupState:
             return {}
         return {"state_hot_bytes": self.nbytes, **self.below.counts()}
 
-    def evict(self, ids: Ids, ends: Ints | None = None) -> None:
-        """Hand these groups down, which end at `ends`; None: they don't."""
+    def evict(self, ids: Ids, ends: Ints) -> None:
+        """Hand these groups down, which end at `ends`."""
         self._put_below(ids, ends)
         if len(ids) == self.n_groups:
             self._forget_all()
