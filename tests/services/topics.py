@@ -254,7 +254,15 @@ class Topics(ABC):
         try:
             known = consumer.list_topics(topic, WAIT_S).topics[topic].partitions
             asked = [TopicPartition(topic, partition) for partition in known]
-            found = consumer.committed(asked, timeout=WAIT_S)
+            deadline_s = time.monotonic() + WAIT_S
+            while True:
+                try:
+                    found = consumer.committed(asked, timeout=WAIT_S)
+                    break
+                except KafkaException as error:  # a broker that has just come back
+                    if not error.args[0].retriable() or time.monotonic() > deadline_s:
+                        raise
+                    time.sleep(0.1)
         finally:
             consumer.close()
         return {at.partition: at.offset for at in found if at.offset >= 0}

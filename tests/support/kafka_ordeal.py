@@ -33,7 +33,7 @@ from tests.support.ordeal import PATIENCE_S, Submitted, patiently, wait_idle
 from tests.support.wait import wait_until
 
 PARALLELISM, N_SPLITS, N_KEYS = 2, 4, 1_000
-GROUP = "of-the-ordeal"
+GROUP, WRONG_OFFSET = "of-the-ordeal", 1_000_000
 START_US, WINDOW_US = 1_767_225_600_000_000, 250_000
 Result = tuple[int, int, int, int]
 """Key, the window's begin, rows in it, and their sum."""
@@ -120,7 +120,7 @@ class KafkaOrdeal(Submitted):
             values = make_encoder(RowFormat("json"), rows.schema).encode(rows).to_pylist()
             self.kafka.produce(topic, [(None, value) for value in values], partition=split)
         consumer = Consumer({"bootstrap.servers": self.kafka.servers, "group.id": GROUP})
-        ends = [TopicPartition(topic, split, 1_000_000) for split in range(made.n_splits)]
+        ends = [TopicPartition(topic, split, WRONG_OFFSET) for split in range(made.n_splits)]
         consumer.commit(offsets=ends, asynchronous=False)
         consumer.close()
         return topic
@@ -203,7 +203,10 @@ class KafkaOrdeal(Submitted):
         return found
 
     def check_offsets(self) -> None:
-        """The last checkpoint is behind all records, and the group was told what is right."""
+        """The last checkpoint is behind all records, and the group was told nothing else.
+
+        What it is told may be lost with a broker, so it may also not have been told anything.
+        """
         storage = FolderStorage(self._folder.parent)
         last = storage.load(self.job_id, max(storage.checkpoints(self.job_id)))
         positions = {split: at for task in last.tasks for split, at in task.positions}
@@ -213,7 +216,8 @@ class KafkaOrdeal(Submitted):
         ends = {f"{self.source}-{split}": n for split, n in enumerate(n_rows)}
         assert {split: json.loads(at)["next"] for split, at in positions.items()} == ends
         told = self.kafka.committed(GROUP, self.source)
-        assert all(told[split] <= n for split, n in enumerate(n_rows)), f"the group has {told}"
+        for split, n in enumerate(n_rows):
+            assert told[split] <= n or told[split] == WRONG_OFFSET, f"the group has {told}"
 
     @property
     def _folder(self) -> Any:

@@ -30,6 +30,7 @@ from fabric._cython.kafka.wake import Wake
 
 DEFAULTS = {
     "group.id": "fabric",  # librdkafka requires one; no consumer joins it
+    "session.timeout.ms": "1000",  # how long `close` waits to commit while no coordinator is there
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "auto.offset.reset": "error",  # the caller decides about an offset that no longer exists

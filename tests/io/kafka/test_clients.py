@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -134,6 +135,16 @@ def test_a_broker_is_asked_about_topics(broker: SharedBroker, reader: Any) -> No
     reader.commit({(topic, 1): 6})
     assert until(lambda: broker.committed("fabric", topic)) == {1: 6}
     assert reader.committed([(topic, 0), (topic, 1)]) == {(topic, 0): -1001, (topic, 1): 6}
+
+
+def test_a_reader_closes_though_no_broker_answers_its_commit(kafka: KafkaClient) -> None:
+    """librdkafka would wait for 45 s; a stream that goes on elsewhere waits for this."""
+    reader = kafka.Reader({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
+    reader.commit({("nowhere", 0): 6})
+    closing = threading.Thread(target=reader.close, daemon=True)
+    closing.start()
+    closing.join(25)
+    assert not closing.is_alive(), "it still waits for the coordinator of the group"
 
 
 def test_a_transaction_is_all_or_nothing(
