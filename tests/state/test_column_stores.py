@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from fabric.errors import ConfigError, DataError, StorageError
 from fabric.state.column_stores import ALL_HASHES, ColumnStore, Order, open_column_store
 from fabric.state.column_stores.run_files import BLOCK_ROWS
-from fabric.state.column_stores.runs import PORTION_ROWS
+from fabric.state.column_stores.scans import PORTION_ROWS
 from fabric.testing.operators import Kept
 from tests.support.disk import mounted
 
@@ -44,7 +46,7 @@ def test_a_key_with_a_million_rows_is_scanned_in_portions(order: Order, tmp_path
         store.put(0, np.full(len(part), 7, np.uint64), part, rows(len(part)))
     found = list(store.scan(columns=["n"]))
     assert np.array_equal(np.concatenate([each.times for each in found]), np.arange(n))
-    assert max(len(each.times) for each in found) <= PORTION_ROWS + 8 * BLOCK_ROWS
+    assert max(len(each.times) for each in found) <= PORTION_ROWS + 8 * BLOCK_ROWS[order]
 
 
 def test_looking_keys_up_reads_little(store: ColumnStore) -> None:
@@ -52,8 +54,12 @@ def test_looking_keys_up_reads_little(store: ColumnStore) -> None:
     store.put(0, there, np.zeros(len(there), np.int64), rows(len(there)))
     assert store.may_have(there).all()
     assert store.may_have(hashes(100_000, seed=2)).mean() < 0.03
-    (found,) = store.scan(among=there[:3], columns=["n"])
-    assert sorted(found.rows.column("n").to_pylist()) == [0, 1, 2]
+    found = [n for each in store.scan(among=there[:3]) for n in each.rows.column("n").to_pylist()]
+    assert sorted(found) == [0, 1, 2]
+    (taken,) = store.take(there[1:4])
+    assert sorted(taken.rows.column("n").to_pylist()) == [1, 2, 3]
+    assert store.stored().rows == len(there) - 3
+    assert not store.take(there[1:4])
 
 
 def test_a_snapshot_stays_whatever_becomes_of_the_store(store: ColumnStore) -> None:
@@ -107,17 +113,20 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
         if at < store.stored().bytes:
             with pytest.raises(StorageError, match=f"{path} is damaged: bytes 0 to"):
                 numbers(store)
+            with pytest.raises(StorageError, match=f"{path} is damaged: bytes 0 to"):
+                store.take(hashes(100))
         shelf.files[f"run-{path.name}"] = pa.py_buffer(bytes(damaged))
         with pytest.raises(DataError, match=f"run-{path.name} of a snapshot is damaged"):
             open_column_store("memory", SCHEMA).restore([shelf], ALL_HASHES)
     path.write_bytes(whole[:-1])
     assert numbers(store) == list(range(100))  # the index is in memory
-    path.write_bytes(b"")
-    with pytest.raises(StorageError, match="is damaged"):
-        numbers(store)
-    path.unlink()
-    with pytest.raises(StorageError, match=f"{path} can't be read: No such file"):
-        numbers(store)
+    assert len(store.take(hashes(100)[:1])) == 1  # from now on it is mapped
+    for size, said in ((0, "is damaged"), (None, "can't be read: No such file")):
+        path.unlink() if size is None else path.write_bytes(b"")
+        with pytest.raises(StorageError, match=f"{path} {said}"):
+            numbers(store)
+        with pytest.raises(StorageError, match=f"{path} {said}"):
+            store.take(hashes(100))
 
 
 def test_what_cannot_be_stored_is_refused(store: ColumnStore) -> None:
@@ -146,3 +155,16 @@ def test_a_store_needs_a_folder_of_its_own(tmp_path: Path) -> None:
         open_column_store("arrow", SCHEMA)
     with pytest.raises(ConfigError, match="a column store is memory or arrow, not 'tonbo'"):
         open_column_store("tonbo", SCHEMA)
+
+
+@pytest.mark.parametrize("engine", ["memory", "arrow"])
+def test_a_killed_store_has_the_rows_of_its_last_complete_checkpoint(
+    engine: str, tmp_path: Path
+) -> None:
+    """SIGKILL, 50 times, at any moment; a checkpoint that it ends is as if it had never begun."""
+    command = [sys.executable, "-m", "tests.support.killed_store", engine, str(tmp_path), "50"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    n_checkpoints, n_amid = map(int, done.stdout.split())
+    assert n_checkpoints > 50
+    assert n_amid > 5

@@ -98,15 +98,7 @@ class ColdGroups:
 
         Those of one group are in one batch, as they were put.
         """
-        hashes = np.unique(hashes)
-        hashes = hashes[self._store.may_have(hashes)]
-        if not len(hashes):
-            return
-        for generation in self._store.generations():
-            found = list(self._store.scan([generation], among=hashes))
-            for each in found:
-                self._store.remove(generation, each.hashes, each.times)
-            yield from self._read(each.rows for each in found)
+        return self._read(each.rows for each in self._store.take(hashes))
 
     def due(self, passed: int) -> Iterator[pa.RecordBatch]:
         """The rows of groups that end up to `passed`, in the order of the store."""

@@ -42,7 +42,7 @@ class Stored:
     """What a store holds, and what that took."""
 
     rows: int = 0
-    """Those that replaced or removed others among them."""
+    """Those that have expired or are another task's among them, where their files have others."""
     bytes: int = 0
     pieces: int = 0
     """Files, or batches in memory."""
@@ -81,6 +81,18 @@ class ColumnStore(ABC):
     @abstractmethod
     def remove(self, generation: int, hashes: Hashes, times: Times) -> None:
         """Remove what was put before into this generation with these hashes and times, in pairs."""
+
+    @abstractmethod
+    def take(self, hashes: Hashes) -> list[Found]:
+        """Remove all rows with these hashes, and give them as `scan` does: a batch a generation.
+
+        What it costs grows with the rows that are found, not with those of the store.
+
+        Raises
+        ------
+        StorageError
+            As `scan`.
+        """
 
     @abstractmethod
     def scan(

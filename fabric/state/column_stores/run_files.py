@@ -1,20 +1,22 @@
 """One sorted run of rows: its blocks, where they begin and end, and the file that holds them.
 
-    block | block | … | index | length of index u64, its CRC-32 u32, b"FABRICR1"
+    block | block | … | index | length of index u64, its CRC-32 u32, b"FABRICR2"
 
 One job: `Blocks` (`InMemory`, or a file of a `Folder`) and the `Index` of them. A block is an Arrow
-IPC stream of one batch, compressed with LZ4. The index has a CRC-32 of each, so what is damaged is
-named, never read. A file is removed when nobody refers to it any more.
+IPC stream of one batch: by time, read in order, compressed with LZ4; by hash as it is, so that some
+rows of a block are read from the mapped file without the others. The index has a CRC-32 of each, so
+what is damaged is named, never read. A file is removed when nobody refers to it any more.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -27,18 +29,20 @@ from fabric.errors import DataError, StorageError
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores.contract import Hashes, Order, Span
 
-HASH, TIME, KIND = "__hash", "__time", "__kind"
-BLOCK_ROWS = 1 << 14
+HASH, TIME = "__hash", "__time"
+BLOCK_ROWS: dict[Order, int] = {"hash": 1 << 16, "time": 1 << 14}
 """Rows of a block at most."""
-_BESIDE = [pa.field(HASH, pa.uint64()), pa.field(TIME, pa.int64()), pa.field(KIND, pa.uint8())]
-_MAGIC = b"FABRICR1"
+_BESIDE = [pa.field(HASH, pa.uint64()), pa.field(TIME, pa.int64())]
+_MAGIC = b"FABRICR2"
 _TRAILER = struct.Struct("<QI8s")
 SHIFT = 1 << 63
 """What is added to times, which makes them unsigned and keeps their order."""
 _FILTER_BITS = 12
 """Of a block's filter, a row. With three bits a hash 1 % of those that are absent look present."""
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_OPTIONS = {
+    "hash": pa.ipc.IpcWriteOptions(), "time": pa.ipc.IpcWriteOptions(compression="lz4"),
+}  # fmt: skip
 
 Place = tuple[int, int]
 """What rows are sorted by, first and second: hash and time, or time and hash."""
@@ -77,8 +81,6 @@ class Index:
     filters: NDArray[np.uint8]
     filter_ends: NDArray[np.int64]
     """Where the filter of a block ends; it has bits for the hashes of the block."""
-    hides: bool
-    """Whether any row hides older ones."""
 
     @property
     def n_bytes(self) -> int:
@@ -89,6 +91,10 @@ class Index:
     def n_rows(self) -> int:
         """Of all blocks."""
         return int(self.counts.sum())
+
+    def start(self, block: int) -> int:
+        """How many rows come before it."""
+        return int(self.counts[:block].sum())
 
     def times(self) -> tuple[int, int]:
         """The least and the greatest of all rows."""
@@ -142,8 +148,7 @@ class Index:
             ],
         }  # fmt: skip
         rows = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
-        facts = {"order": self.order, "hides": str(int(self.hides))}
-        return ipc(rows.replace_schema_metadata(facts))
+        return _ipc(rows.replace_schema_metadata({"order": self.order}), "time")
 
     @classmethod
     def decode(cls, data: bytes) -> Index:
@@ -163,7 +168,6 @@ class Index:
             minors=(got["least_minor"], got["most_minor"]),
             filters=np.frombuffer(b"".join(filters), np.uint8),
             filter_ends=np.cumsum([len(each) for each in filters], dtype=np.int64),
-            hides=facts["hides"] == "1",
         )
 
 
@@ -174,7 +178,7 @@ class _Noting:
         self._order = order
         self._rows: list[tuple[int, ...]] = []
         self._filters: list[NDArray[np.uint8]] = []
-        self._ends, self._crcs, self._hides = [0], list[int](), False
+        self._ends, self._crcs = [0], list[int]()
 
     def note(self, block: pa.RecordBatch, n_bytes: int, crc: int = 0) -> None:
         """One more."""
@@ -184,7 +188,6 @@ class _Noting:
         self._filters.append(_filter(major) if self._order == "hash" else np.zeros(0, np.uint8))
         self._ends.append(self._ends[-1] + n_bytes)
         self._crcs.append(crc)
-        self._hides = self._hides or bool(block.column(KIND).to_numpy().any())
 
     def index(self) -> Index:
         """Of all."""
@@ -201,7 +204,6 @@ class _Noting:
             minors=(places_[4], places_[5]),
             filters=np.concatenate([np.zeros(0, np.uint8), *self._filters]),
             filter_ends=np.cumsum([len(each) for each in self._filters], dtype=np.int64),
-            hides=self._hides,
         )
 
 
@@ -216,7 +218,13 @@ class Blocks(Protocol):
         """Of the blocks."""
 
     def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
-        """The rows of a block: hash, time and kind, then these columns (None: all)."""
+        """The rows of a block: hash and time, then these columns (None: all)."""
+
+    def look(self, number: int) -> pa.RecordBatch:
+        """The same, of which the caller reads a few rows; valid until `looked`."""
+
+    def looked(self) -> None:
+        """Nobody reads what `look` gave any more."""
 
     def store(self, out: SnapshotWriter, name: str, content: str) -> None:
         """Put it into a snapshot."""
@@ -232,7 +240,7 @@ class InMemory:
     @classmethod
     def of(cls, rows: Iterable[pa.RecordBatch], order: Order) -> InMemory:
         """A run of sorted rows."""
-        noting, batches = _Noting(order), tuple(_cut(rows))
+        noting, batches = _Noting(order), tuple(_cut(rows, order))
         for each in batches:
             noting.note(each, each.nbytes)
         return cls(noting.index(), batches)
@@ -252,7 +260,14 @@ class InMemory:
     def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
         """See `Blocks.block`."""
         rows = self.batches[number]
-        return rows if columns is None else rows.select([HASH, TIME, KIND, *columns])
+        return rows if columns is None else rows.select([HASH, TIME, *columns])
+
+    def look(self, number: int) -> pa.RecordBatch:
+        """See `Blocks.look`."""
+        return self.batches[number]
+
+    def looked(self) -> None:
+        """See `Blocks.looked`."""
 
     def store(self, out: SnapshotWriter, name: str, content: str) -> None:
         """See `Blocks.store`."""
@@ -266,6 +281,9 @@ class FileBlocks:
 
     def __init__(self, path: Path, index: Index) -> None:
         self._path, self._index = path, index
+        self._mapped: mmap.mmap | None = None
+        self._looked_at: dict[int, pa.RecordBatch] = {}
+        """Blocks of the mapped file, each of which was compared with its CRC-32 once."""
         weakref.finalize(self, path.unlink, missing_ok=True)
 
     @property
@@ -275,18 +293,48 @@ class FileBlocks:
 
     def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
         """See `Blocks.block`."""
-        begin, end = self._index.offsets[number : number + 2]
+        begin, end = self._index.offsets[number : number + 2].tolist()
+        with self._reading(), open(self._path, "rb", buffering=0) as file:
+            data = os.pread(file.fileno(), end - begin, begin)
+        return _decoded(self._checked(number, data), columns)
+
+    def look(self, number: int) -> pa.RecordBatch:
+        """See `Blocks.look`; of rows by hash, the pages that hold them are read."""
+        if self._index.order == "time":
+            return self.block(number, None)
+        begin, end = self._index.offsets[number : number + 2].tolist()
+        with self._reading():
+            size = self._path.stat().st_size
+        if size < self._index.offsets[-1]:  # reading behind its end would end the process
+            self._checked(number, b"")
+        if self._mapped is None:
+            with self._reading(), open(self._path, "rb", buffering=0) as file:
+                self._mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        if number not in self._looked_at:
+            data = pa.py_buffer(self._mapped).slice(begin, end - begin)
+            self._looked_at[number] = _decoded(self._checked(number, data), None)
+        return self._looked_at[number]
+
+    def looked(self) -> None:
+        """See `Blocks.looked`; the system keeps the pages, but not for this process."""
+        if self._mapped is not None:
+            self._mapped.madvise(mmap.MADV_DONTNEED)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
         try:
-            with open(self._path, "rb", buffering=0) as file:
-                data = os.pread(file.fileno(), int(end - begin), int(begin))
+            yield
         except OSError as error:
             raise StorageError(f"{self._path} can't be read: {error.strerror}") from error
+
+    def _checked(self, number: int, data: bytes | pa.Buffer) -> bytes | pa.Buffer:
+        begin, end = self._index.offsets[number : number + 2].tolist()
         if len(data) != end - begin or zlib.crc32(data) != self._index.crcs[number]:
             raise StorageError(
                 f"{self._path} is damaged: bytes {begin} to {end} are not what was written there; "
                 "the job goes on from its last checkpoint"
             )
-        return _decoded(data, columns)
+        return data
 
     def store(self, out: SnapshotWriter, name: str, content: str) -> None:
         """See `Blocks.store`."""
@@ -313,7 +361,7 @@ class Folder:
         path = self._path / name
         try:
             with open(path, "xb") as file:
-                index = _write(file, _cut(rows), order)
+                index = _write(file, _cut(rows, order), order)
         except BaseException as error:
             path.unlink(missing_ok=True)
             if isinstance(error, OSError):
@@ -343,7 +391,7 @@ def _write(file: BinaryIO, blocks: Iterable[pa.RecordBatch], order: Order) -> In
     """The whole of a file."""
     noting = _Noting(order)
     for each in blocks:
-        data = ipc(each)
+        data = _ipc(each, order)
         file.write(data)
         noting.note(each, data.size, zlib.crc32(data))
     index = noting.index()
@@ -364,10 +412,10 @@ def _read_index(read: Callable[[int, int], bytes], size: int, name: str) -> Inde
     raise DataError(f"the file {name} of a snapshot is damaged: its end is not what was written")
 
 
-def ipc(rows: pa.RecordBatch) -> pa.Buffer:
+def _ipc(rows: pa.RecordBatch, order: Order) -> pa.Buffer:
     """An Arrow IPC stream of one batch."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS[order]) as writer:
         writer.write_batch(rows)
     return sink.getvalue()
 
@@ -376,18 +424,18 @@ def _decoded(data: bytes | pa.Buffer, columns: Sequence[str] | None) -> pa.Recor
     if columns is None:
         return pa.ipc.open_stream(data).read_next_batch()
     names = pa.ipc.open_stream(data).schema.names
-    wanted = [HASH, TIME, KIND, *columns]
+    wanted = [HASH, TIME, *columns]
     options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in wanted])
     return pa.ipc.open_stream(data, options=options).read_next_batch().select(wanted)
 
 
-def _cut(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _cut(rows: Iterable[pa.RecordBatch], order: Order) -> Iterator[pa.RecordBatch]:
     """The same rows in blocks; small batches are joined."""
-    held, n_held = list[pa.RecordBatch](), 0
+    held, n_held, most = list[pa.RecordBatch](), 0, BLOCK_ROWS[order]
     for batch in rows:
         left = batch
-        while n_held + len(left) >= BLOCK_ROWS:
-            taken = BLOCK_ROWS - n_held
+        while n_held + len(left) >= most:
+            taken = most - n_held
             yield pa.concat_batches([*held, left.slice(0, taken)])
             held, n_held, left = [], 0, left.slice(taken)
         if len(left):

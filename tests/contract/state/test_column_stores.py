@@ -31,6 +31,7 @@ from fabric.state.column_stores import (
     open_column_store,
     run_files,
     runs,
+    scans,
 )
 from tests.support.sampled import SOAK
 from tests.support.states import Shelf
@@ -126,6 +127,18 @@ class Histories(RuleBasedStateMachine):
             store.remove(generation, *arrays([p for p in pairs if self.task_of(p[0]) == i]))
         self.forget(generation, pairs)
 
+    @rule(hashes=st.lists(HASH, unique=True))
+    def take(self, hashes: list[int]) -> None:
+        for i, store in enumerate(self.tasks):
+            mine = [r for r in self.rows if r.hash in hashes and self.task_of(r.hash) == i]
+            mine.sort(key=lambda row: (row.generation, *self.place(row), row.n))
+            found = store.take(np.array(hashes, np.uint64))
+            assert [h for each in found for h in each.hashes.tolist()] == [r.hash for r in mine]
+            assert [t for each in found for t in each.times.tolist()] == [r.time for r in mine]
+            assert [v for each in found for v in each.rows.to_pylist()] == [r.values for r in mine]
+            assert len(found) == len({row.generation for row in mine})
+        self.rows = [row for row in self.rows if row.hash not in hashes]
+
     @rule(generation=GENERATION)
     def drop(self, generation: int) -> None:
         for store in self.tasks:
@@ -212,6 +225,7 @@ class Histories(RuleBasedStateMachine):
         """What comes after a barrier is not in it, whenever it is written."""
         pinned, rows = [store.snapshot() for store in self.tasks], list(self.rows)
         self.put(0, pairs, True)
+        self.take([hash for hash, _ in pairs[::2]])
         self.drop(1)
         shelves = [Shelf(self.shared) for _ in pinned]
         for snapshot, shelf in zip(pinned, shelves, strict=True):
@@ -233,8 +247,8 @@ class Histories(RuleBasedStateMachine):
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that some rows are several blocks, portions and merges."""
-    monkeypatch.setattr(run_files, "BLOCK_ROWS", 4)
-    monkeypatch.setattr(runs, "PORTION_ROWS", 6)
+    monkeypatch.setattr(run_files, "BLOCK_ROWS", {"hash": 4, "time": 4})
+    monkeypatch.setattr(scans, "PORTION_ROWS", 6)
     monkeypatch.setattr(runs, "TIER", {"hash": 3, "time": 3})
 
 

@@ -31,7 +31,7 @@ from fabric.plan.windowing import (
     Tumbling,
     Window,
 )
-from fabric.state.column_stores import run_files, runs
+from fabric.state.column_stores import run_files, runs, scans
 from fabric.testing.operators import (
     Kept,
     Outcome,
@@ -88,8 +88,8 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """So that few rows are several blocks, portions and merges."""
     if request.node.originalname in MANY_ROWS:
         return
-    monkeypatch.setattr(run_files, "BLOCK_ROWS", 4)
-    monkeypatch.setattr(runs, "PORTION_ROWS", 6)
+    monkeypatch.setattr(run_files, "BLOCK_ROWS", {"hash": 4, "time": 4})
+    monkeypatch.setattr(scans, "PORTION_ROWS", 6)
     monkeypatch.setattr(runs, "TIER", {"hash": 2, "time": 2})
 
 

@@ -1,0 +1,288 @@
+"""Runs of sorted rows, and what some of them say together.
+
+    run ─ blocks by (hash, time) ─┐ portion by portion: concatenated, sorted ─► rows in order
+    run ─ blocks by (hash, time) ─┘
+
+One job: `Run`, and how to read several of them: those that are `Wanted`, in order (`rows_of`), or
+those that are `Asked` for by their keys, wherever they lie. The rows of a run never change; those
+that were removed are known by a bit each, until a merge leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fabric.errors import DataError
+from fabric.state.column_stores.contract import (
+    ALL_HASHES,
+    ALL_TIMES,
+    Found,
+    Hashes,
+    Order,
+    Span,
+    Times,
+)
+from fabric.state.column_stores.run_files import HASH, SHIFT, TIME, Blocks, Index, Place, places
+
+PORTION_ROWS = 1 << 16
+"""About how many rows a scan holds at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Removed:
+    """A bit for each row of a run, by its number from the run's begin; set: it was removed."""
+
+    bits: NDArray[np.uint8]
+    n_rows: int
+
+    def also(self, numbers: NDArray[np.int64]) -> Removed:
+        """With more rows, which are not removed yet; each given once."""
+        bits = self.bits.copy()
+        marks = np.left_shift(np.uint8(1), (numbers & 7).astype(np.uint8))
+        np.bitwise_or.at(bits, numbers >> 3, marks)
+        return Removed(bits, self.n_rows + len(numbers))
+
+    def here_at(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some rows were not removed."""
+        bits = self.bits[numbers >> 3] >> (numbers & 7).astype(np.uint8)
+        found: NDArray[np.bool_] = bits & 1 == 0
+        return found
+
+    def here(self, begin: int, count: int) -> NDArray[np.bool_]:
+        """Which of so many rows from `begin` on were not removed."""
+        some = self.bits[begin >> 3 : (begin + count + 7) >> 3]
+        bits = np.unpackbits(some, bitorder="little")[begin & 7 :][:count]
+        found: NDArray[np.bool_] = bits == 0
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Sorted rows that never change."""
+
+    content: str
+    """Names its bytes for ever, wherever they lie."""
+    index: Index
+    blocks: Blocks
+    hashes: Span = ALL_HASHES
+    """Rows with others are not this store's."""
+    since: int = ALL_TIMES[0]
+    """Rows with earlier times have expired."""
+    removed: Removed | None = None
+    """Rows that are here no more."""
+
+    @property
+    def n_rows(self) -> int:
+        """Those that were not removed."""
+        return self.index.n_rows - (0 if self.removed is None else self.removed.n_rows)
+
+    def expired(self, before: int) -> Run | None:
+        """The same without rows of earlier times; None: it has no others."""
+        least, most = self.index.times()
+        if most < before:
+            return None
+        return self if max(least, self.since) >= before else replace(self, since=before)
+
+    def with_removed(self, bits: pa.Buffer, name: str) -> Run:
+        """The same with the bits of `Removed` that a snapshot has under that name."""
+        if len(bits) != (self.index.n_rows + 7) // 8:
+            raise DataError(f"the file {name} of a snapshot is damaged: it has {len(bits)} bytes")
+        ours = np.frombuffer(bits, np.uint8)
+        return replace(self, removed=Removed(ours, int(np.bitwise_count(ours).sum())))
+
+    def without(self, numbers: NDArray[np.int64]) -> Run | None:
+        """The same without some more rows; None: it has no others."""
+        removed = self.removed or Removed(np.zeros((self.index.n_rows + 7) // 8, np.uint8), 0)
+        removed = removed.also(numbers)
+        return replace(self, removed=removed) if removed.n_rows < self.index.n_rows else None
+
+
+class Wanted:
+    """Which places and hashes a scan is about."""
+
+    def __init__(self, order: Order, hashes: Span, times: Span, among: Hashes | None) -> None:
+        self.order, self.hashes, self.among = order, hashes, among
+        self.times = times
+
+    def spans(self, run: Run) -> tuple[Span, Span]:
+        """Of the first and the second part of places; `run` has only some hashes."""
+        hashes = max(run.hashes[0], self.hashes[0]), min(run.hashes[1], self.hashes[1])
+        times = max(run.since, self.times[0]) + SHIFT, self.times[1] + SHIFT
+        return (hashes, times) if self.order == "hash" else (times, hashes)
+
+    def blocks(self, run: Run) -> NDArray[np.int64]:
+        """The blocks of a run that may have such rows."""
+        major, minor = self.spans(run)
+        return run.index.blocks(major, minor, self.among)
+
+    def of(self, run: Run, block: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a block that are wanted."""
+        major, minor = places(rows, self.order)
+        spans = self.spans(run)
+        keep = in_span(major, spans[0]) & in_span(minor, spans[1])
+        if self.among is not None:
+            keep &= _among(rows.column(HASH).to_numpy(), self.among)
+        if run.removed is not None:
+            keep &= run.removed.here(run.index.start(block), len(rows))
+        return rows if keep.all() else rows.filter(pa.array(keep))
+
+
+class Asked:
+    """Keys to be taken out of runs: all rows with their hashes, or only those of certain times."""
+
+    def __init__(self, hashes: Hashes, times: Times | None = None) -> None:
+        self._hashes = np.unique(hashes)
+        self._pairs = None if times is None else _pairs(hashes, times)
+
+    def cut(self, run: Run) -> tuple[Run | None, list[pa.RecordBatch]]:
+        """The run without them (None: it has no others), and they themselves, in its order."""
+        maybe = self._hashes[in_span(self._hashes, run.hashes) & run.index.may_have(self._hashes)]
+        numbers, parts = list[NDArray[np.int64]](), list[pa.RecordBatch]()
+        for block in run.index.blocks(ALL_HASHES, ALL_HASHES, maybe).tolist():
+            rows = run.blocks.look(block)
+            at = self._positions(run, run.index.start(block), rows, maybe)
+            if len(at):
+                parts.append(rows.take(pa.array(at)))
+                numbers.append(at + run.index.start(block))
+        run.blocks.looked()
+        return (run.without(np.concatenate(numbers)) if numbers else run), parts
+
+    def _positions(
+        self, run: Run, begin: int, rows: pa.RecordBatch, maybe: Hashes
+    ) -> NDArray[np.int64]:
+        """Where they are in a block, whose rows are numbered from `begin` on."""
+        hashes = rows.column(HASH).to_numpy()
+        if run.index.order == "time":
+            at = np.flatnonzero(_among(hashes, maybe))
+        else:
+            maybe = maybe[(maybe >= hashes[0]) & (maybe <= hashes[-1])]
+            first = np.searchsorted(hashes, maybe, "left")
+            counts = np.searchsorted(hashes, maybe, "right") - first
+            at = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        times = rows.column(TIME).to_numpy()[at]
+        keep = times >= run.since
+        if self._pairs is not None:
+            keep &= np.isin(_pairs(hashes[at], times), self._pairs)
+        if run.removed is not None:
+            keep &= run.removed.here_at(at + begin)
+        found: NDArray[np.int64] = at[keep]
+        return found
+
+
+def rows_of(
+    runs: Sequence[tuple[int, Run]],
+    order: Order,
+    wanted: Wanted | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of runs, given with their generations, in order."""
+    wanted = wanted or Wanted(order, ALL_HASHES, ALL_TIMES, None)
+    readers = [_Reader(number, run, wanted, columns) for number, run in runs]
+    cuts = _cuts(readers)
+    for begin, end in zip(cuts, [*cuts[1:], None], strict=True):
+        parts = [(i, part) for i, each in enumerate(readers) for part in each.between(begin, end)]
+        if not parts:
+            continue
+        rows = pa.concat_batches([part for _, part in parts])
+        if len({i for i, _ in parts}) > 1:
+            counts = [len(part) for _, part in parts]
+            which = np.repeat(np.array([i for i, _ in parts]), counts)
+            generation = np.array([number for number, _ in runs])[which]
+            major, minor = places(rows, order)
+            rows = rows.take(pa.array(np.lexsort((which, generation, minor, major))))
+        if rows.num_rows:
+            yield rows
+
+
+class _Reader:
+    """One run in a scan."""
+
+    def __init__(
+        self, generation: int, run: Run, wanted: Wanted, columns: Sequence[str] | None
+    ) -> None:
+        self.generation, self.run, self._wanted, self._columns = generation, run, wanted, columns
+        self.blocks = wanted.blocks(run)
+        self._next = 0
+        self._held: tuple[int, pa.RecordBatch] | None = None
+        """A block that goes on in the next portion."""
+
+    def between(self, begin: Place, end: Place | None) -> Iterator[pa.RecordBatch]:
+        """The rows from a place on, up to another one."""
+        index = self.run.index
+        while self._next < len(self.blocks):
+            number = int(self.blocks[self._next])
+            if end is not None and index.first(number) >= end:
+                return
+            if self._held is None or self._held[0] != number:
+                rows = self.run.blocks.block(number, self._columns)
+                self._held = number, self._wanted.of(self.run, number, rows)
+            rows = self._held[1]
+            major, minor = places(rows, self._wanted.order)
+            first = _n_before(major, minor, begin)
+            until = len(rows) if end is None else _n_before(major, minor, end)
+            if until > first:
+                yield rows.slice(first, until - first)
+            if end is not None and index.last(number) >= end:
+                return
+            self._next, self._held = self._next + 1, None
+
+
+def _cuts(readers: Sequence[_Reader]) -> list[Place]:
+    """Where portions of about `PORTION_ROWS` rows begin."""
+    begins = sorted(
+        (each.run.index.first(int(number)), int(each.run.index.counts[number]))
+        for each in readers
+        for number in each.blocks
+    )
+    cuts: list[Place] = [(0, 0)]
+    n_rows = 0
+    for place, count in begins:
+        if n_rows >= PORTION_ROWS and place > cuts[-1]:
+            cuts.append(place)
+            n_rows = 0
+        n_rows += count
+    return cuts
+
+
+def found(parts: Iterator[pa.RecordBatch], names: list[str]) -> Iterator[Found]:
+    """Rows of runs as answers, with the columns that were asked for."""
+    for rows in parts:
+        hashes, times = rows.column(HASH).to_numpy(), rows.column(TIME).to_numpy()
+        yield Found(hashes, times, rows.select(names))
+
+
+def in_span(values: NDArray[np.uint64], span: Span) -> NDArray[np.bool_]:
+    """Which are in it; its end may be 2^64."""
+    if span[0] >= span[1]:
+        return np.zeros(len(values), np.bool_)
+    least, most = np.uint64(max(0, span[0])), np.uint64(span[1] - 1)
+    found: NDArray[np.bool_] = (values >= least) & (values <= most)
+    return found
+
+
+def _among(values: Hashes, wanted: Hashes) -> NDArray[np.bool_]:
+    """Which are in `wanted`, which is sorted."""
+    if not len(wanted):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
+    found: NDArray[np.bool_] = wanted[at] == values
+    return found
+
+
+def _pairs(hashes: Hashes, times: Times) -> NDArray[np.void]:
+    """Hashes and times as one array."""
+    pairs = np.empty(len(hashes), [("hash", np.uint64), ("time", np.int64)])
+    pairs["hash"], pairs["time"] = hashes, times
+    return pairs
+
+
+def _n_before(major: NDArray[np.uint64], minor: NDArray[np.uint64], place: Place) -> int:
+    """How many of these sorted places are before `place`."""
+    begin = int(np.searchsorted(major, np.uint64(place[0]), "left"))
+    end = int(np.searchsorted(major, np.uint64(place[0]), "right"))
+    return begin + int(np.searchsorted(minor[begin:end], np.uint64(place[1]), "left"))
