@@ -120,7 +120,7 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
             open_column_store("memory", SCHEMA).restore([shelf], ALL_HASHES)
     path.write_bytes(whole[:-1])
     assert numbers(store) == list(range(100))  # the index is in memory
-    assert len(store.take(hashes(100)[:1])) == 1  # from now on it is mapped
+    assert len(store.take(hashes(100)[:1])) == 1
     for size, said in ((0, "is damaged"), (None, "can't be read: No such file")):
         path.unlink() if size is None else path.write_bytes(b"")
         with pytest.raises(StorageError, match=f"{path} {said}"):
@@ -166,5 +166,5 @@ def test_a_killed_store_has_the_rows_of_its_last_complete_checkpoint(
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     n_checkpoints, n_amid = map(int, done.stdout.split())
-    assert n_checkpoints > 50
+    assert n_checkpoints > 30
     assert n_amid > 5

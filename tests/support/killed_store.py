@@ -117,14 +117,18 @@ def main(engine: str, home: Path, n_rounds: int) -> None:
             FolderStorage(home / "checkpoints").prepare(JOB)
             last = 0
         if (pid := os.fork()) == 0:
-            runs.TIER.update(hash=2, time=2)  # so that merges are met, too
+            runs.TIER.update({"hash": 2, "time": 2})  # so that merges are met, too
             Writer(engine, home, order, seed).run()
-        time.sleep(chance.uniform(0.02, 0.3))
+        storage, wanted = FolderStorage(home / "checkpoints"), last + chance.randrange(3)
+        while max(storage.checkpoints(JOB), default=0) < wanted:
+            assert os.waitpid(pid, os.WNOHANG) == (0, 0), "the writer has ended"
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0.0, 0.05))
         os.kill(pid, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
         shutil.rmtree(home / "stores", ignore_errors=True)
         store = open_column_store("memory", SCHEMA, order=order)
-        checkpoint = restored(FolderStorage(home / "checkpoints"), store)
+        checkpoint = restored(storage, store)
         n_amid += (home / f"rows-{checkpoint + 1}").exists()
         assert found(store) == noted(home, checkpoint), f"checkpoint {checkpoint}, round {seed}"
         assert checkpoint >= last, f"{checkpoint} after {last}"

@@ -16,7 +16,7 @@ import struct
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -220,11 +220,8 @@ class Blocks(Protocol):
     def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
         """The rows of a block: hash and time, then these columns (None: all)."""
 
-    def look(self, number: int) -> pa.RecordBatch:
-        """The same, of which the caller reads a few rows; valid until `looked`."""
-
-    def looked(self) -> None:
-        """Nobody reads what `look` gave any more."""
+    def looking(self) -> AbstractContextManager[Callable[[int], pa.RecordBatch]]:
+        """Within it, all columns of a block, of which a few rows are read: nobody keeps it."""
 
     def store(self, out: SnapshotWriter, name: str, content: str) -> None:
         """Put it into a snapshot."""
@@ -262,12 +259,10 @@ class InMemory:
         rows = self.batches[number]
         return rows if columns is None else rows.select([HASH, TIME, *columns])
 
-    def look(self, number: int) -> pa.RecordBatch:
-        """See `Blocks.look`."""
-        return self.batches[number]
-
-    def looked(self) -> None:
-        """See `Blocks.looked`."""
+    @contextmanager
+    def looking(self) -> Iterator[Callable[[int], pa.RecordBatch]]:
+        """See `Blocks.looking`."""
+        yield self.batches.__getitem__
 
     def store(self, out: SnapshotWriter, name: str, content: str) -> None:
         """See `Blocks.store`."""
@@ -281,9 +276,8 @@ class FileBlocks:
 
     def __init__(self, path: Path, index: Index) -> None:
         self._path, self._index = path, index
-        self._mapped: mmap.mmap | None = None
-        self._looked_at: dict[int, pa.RecordBatch] = {}
-        """Blocks of the mapped file, each of which was compared with its CRC-32 once."""
+        self._whole = set[int]()
+        """Blocks that were compared with their CRC-32 when they were looked at first."""
         weakref.finalize(self, path.unlink, missing_ok=True)
 
     @property
@@ -298,27 +292,27 @@ class FileBlocks:
             data = os.pread(file.fileno(), end - begin, begin)
         return _decoded(self._checked(number, data), columns)
 
-    def look(self, number: int) -> pa.RecordBatch:
-        """See `Blocks.look`; of rows by hash, the pages that hold them are read."""
+    @contextmanager
+    def looking(self) -> Iterator[Callable[[int], pa.RecordBatch]]:
+        """See `Blocks.looking`; of rows by hash, the pages that hold the few rows are read."""
         if self._index.order == "time":
-            return self.block(number, None)
-        begin, end = self._index.offsets[number : number + 2].tolist()
-        with self._reading():
-            size = self._path.stat().st_size
-        if size < self._index.offsets[-1]:  # reading behind its end would end the process
-            self._checked(number, b"")
-        if self._mapped is None:
-            with self._reading(), open(self._path, "rb", buffering=0) as file:
-                self._mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-        if number not in self._looked_at:
-            data = pa.py_buffer(self._mapped).slice(begin, end - begin)
-            self._looked_at[number] = _decoded(self._checked(number, data), None)
-        return self._looked_at[number]
+            yield lambda number: self.block(number, None)
+            return
+        with self._reading(), open(self._path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            whole = size >= self._index.offsets[-1]  # reading behind its end would end the process
+            mapped = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) if whole else b""
+        data = pa.py_buffer(mapped)
 
-    def looked(self) -> None:
-        """See `Blocks.looked`; the system keeps the pages, but not for this process."""
-        if self._mapped is not None:
-            self._mapped.madvise(mmap.MADV_DONTNEED)
+        def look(number: int) -> pa.RecordBatch:
+            begin, end = self._index.offsets[number : number + 2].tolist()
+            block = data.slice(begin, end - begin) if whole else data
+            if not whole or number not in self._whole:
+                self._checked(number, block)
+                self._whole.add(number)
+            return _decoded(block, None)
+
+        yield look
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -85,9 +85,8 @@ class RunStore(ColumnStore):
         )
         major, minor = places(added, self.order)
         run = self._made([added.take(pa.array(np.lexsort((minor, major))))])
-        if replaces:
-            self.remove(generation, hashes, times)
-        runs = [*self._runs.get(generation, ()), run]
+        runs = self._runs.get(generation, [])
+        runs = [*(_without(runs, Asked(hashes, times)) if replaces else runs), run]
         tier = TIER[self.order]
         while runs and (n := _n_alike(runs, tier)) >= tier:
             merged = self._made(rows_of([(0, each) for each in runs[-n:]], self.order))
@@ -98,15 +97,17 @@ class RunStore(ColumnStore):
     def remove(self, generation: int, hashes: Hashes, times: Times) -> None:
         """See `ColumnStore.remove`."""
         if generation in self._runs:
-            asked = Asked(hashes, times)
-            self._keep(generation, [asked.cut(run)[0] for run in self._runs[generation]])
+            self._keep(generation, _without(self._runs[generation], Asked(hashes, times)))
 
     def take(self, hashes: Hashes) -> list[Found]:
         """See `ColumnStore.take`."""
         asked, taken = Asked(hashes), list[Found]()
-        for generation in self.generations():
-            cut = [asked.cut(run) for run in self._runs[generation]]
-            self._keep(generation, [left for left, _ in cut])
+        cuts = {
+            generation: [asked.cut(run) for run in self._runs[generation]]
+            for generation in self.generations()
+        }
+        for generation, cut in cuts.items():
+            self._keep(generation, [left for left, _ in cut if left is not None])
             if parts := [part for _, parts in cut for part in parts]:
                 rows = pa.concat_batches(parts)
                 major, minor = places(rows, self.order)
@@ -126,9 +127,10 @@ class RunStore(ColumnStore):
         }
         self._runs = {generation: runs for generation, runs in cut.items() if runs}
 
-    def _keep(self, generation: int, runs: Iterable[Run | None]) -> None:
-        self._runs[generation] = [run for run in runs if run is not None]
-        if not self._runs[generation]:
+    def _keep(self, generation: int, runs: list[Run]) -> None:
+        if runs:
+            self._runs[generation] = runs
+        else:
             self.drop(generation)
 
     def _made(self, rows: Iterable[pa.RecordBatch]) -> Run:
@@ -254,6 +256,11 @@ class RunSnapshot:
     def discard(self) -> None:
         """See `Snapshot.discard`."""
         self.runs.clear()
+
+
+def _without(runs: Iterable[Run], asked: Asked) -> list[Run]:
+    """The runs without what is asked for."""
+    return [left for run in runs if (left := asked.cut(run)[0]) is not None]
 
 
 def _n_alike(runs: Sequence[Run], tier: int) -> int:

@@ -142,14 +142,17 @@ class Asked:
     def cut(self, run: Run) -> tuple[Run | None, list[pa.RecordBatch]]:
         """The run without them (None: it has no others), and they themselves, in its order."""
         maybe = self._hashes[in_span(self._hashes, run.hashes) & run.index.may_have(self._hashes)]
+        blocks = run.index.blocks(ALL_HASHES, ALL_HASHES, maybe).tolist()
         numbers, parts = list[NDArray[np.int64]](), list[pa.RecordBatch]()
-        for block in run.index.blocks(ALL_HASHES, ALL_HASHES, maybe).tolist():
-            rows = run.blocks.look(block)
-            at = self._positions(run, run.index.start(block), rows, maybe)
-            if len(at):
-                parts.append(rows.take(pa.array(at)))
-                numbers.append(at + run.index.start(block))
-        run.blocks.looked()
+        if not blocks:
+            return run, []
+        with run.blocks.looking() as look:
+            for block in blocks:
+                rows = look(block)
+                at = self._positions(run, run.index.start(block), rows, maybe)
+                if len(at):
+                    parts.append(rows.take(pa.array(at)))
+                    numbers.append(at + run.index.start(block))
         return (run.without(np.concatenate(numbers)) if numbers else run), parts
 
     def _positions(
