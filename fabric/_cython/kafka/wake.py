@@ -27,14 +27,17 @@ class Wake:
         self._fd = os.dup(wake_fd)  # the reader's own may be closed before the thread has ended
         self._callback = callback
         self._over = False
+        self._ending = threading.Lock()
+        """Held while the thread is told to end: before that it does not close the descriptor."""
         self._thread = threading.Thread(target=self._run, name="kafka-wake", daemon=True)
         self._thread.start()
 
     def stop(self, *, wait: bool = True) -> None:
         """Start no further calls; safe to call from the callback itself, and repeatedly."""
-        if not self._over:
-            self._over = True
-            os.eventfd_write(self._fd, 1)
+        with self._ending:
+            if not self._over:
+                self._over = True
+                os.eventfd_write(self._fd, 1)
         if wait and threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -42,7 +45,8 @@ class Wake:
         try:
             self._watch()
         finally:
-            os.close(self._fd)
+            with self._ending:
+                os.close(self._fd)
 
     def _watch(self) -> None:
         waiter = select.poll()

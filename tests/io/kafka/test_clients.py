@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from fabric._cython.kafka.faults import RowTooLargeError
 from fabric._cython.kafka.results import COLUMNS, EARLIEST, HEADERS, LATEST
+from fabric._cython.kafka.wake import Wake
 from fabric.errors import (
     BrokerError,
     ConfigError,
@@ -145,6 +147,22 @@ def test_a_reader_closes_though_no_broker_answers_its_commit(kafka: KafkaClient)
     closing.start()
     closing.join(25)
     assert not closing.is_alive(), "it still waits for the coordinator of the group"
+
+
+def test_a_wake_is_stopped_while_an_event_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread may end by that event, before it is told to."""
+    descriptor, write = os.eventfd(0, os.EFD_NONBLOCK), os.eventfd_write
+    wake = Wake(descriptor, lambda: None)
+
+    def late(own: int, value: int) -> None:
+        write(descriptor, 1)
+        time.sleep(0.2)
+        write(own, value)
+
+    monkeypatch.setattr(os, "eventfd_write", late)
+    wake.stop()
+    wake.stop()
+    os.close(descriptor)
 
 
 def test_a_transaction_is_all_or_nothing(
