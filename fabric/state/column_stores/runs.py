@@ -33,7 +33,14 @@ from fabric.state.column_stores.contract import (
     Stored,
     Times,
 )
-from fabric.state.column_stores.run_files import Blocks, Folder, InMemory, places, stored_schema
+from fabric.state.column_stores.run_files import (
+    BLOCK_ROWS,
+    Blocks,
+    Folder,
+    InMemory,
+    places,
+    stored_schema,
+)
 from fabric.state.column_stores.scans import (
     Asked,
     Run,
@@ -84,7 +91,9 @@ class RunStore(ColumnStore):
             [*beside, *rows.columns], schema=stored_schema(self.schema)
         )
         major, minor = places(added, self.order)
-        run = self._made([added.take(pa.array(np.lexsort((minor, major))))])
+        at, n = pa.array(np.lexsort((minor, major))), BLOCK_ROWS[self.order]
+        # A block at a time: a task has no room for all rows twice.
+        run = self._made(added.take(at.slice(begin, n)) for begin in range(0, len(at), n))
         runs = self._runs.get(generation, [])
         runs = [*(_without(runs, Asked(hashes, times)) if replaces else runs), run]
         tier = TIER[self.order]
