@@ -299,15 +299,17 @@ class FileBlocks:
             yield lambda number: self.block(number, None)
             return
         with self._reading(), open(self._path, "rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            whole = size >= self._index.offsets[-1]  # reading behind its end would end the process
-            mapped = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) if whole else b""
+            size, n_bytes = os.fstat(file.fileno()).st_size, self._index.n_bytes
+            whole = size >= n_bytes  # reading behind its end would end the process
+            mapped = mmap.mmap(file.fileno(), n_bytes, prot=mmap.PROT_READ) if whole else None
+        if mapped is None:
+            raise self._damaged(size, n_bytes)
         data = pa.py_buffer(mapped)
 
         def look(number: int) -> pa.RecordBatch:
             begin, end = self._index.offsets[number : number + 2].tolist()
-            block = data.slice(begin, end - begin) if whole else data
-            if not whole or number not in self._whole:
+            block = data.slice(begin, end - begin)
+            if number not in self._whole:
                 self._checked(number, block)
                 self._whole.add(number)
             return _decoded(block, None)
@@ -324,11 +326,14 @@ class FileBlocks:
     def _checked(self, number: int, data: bytes | pa.Buffer) -> bytes | pa.Buffer:
         begin, end = self._index.offsets[number : number + 2].tolist()
         if len(data) != end - begin or zlib.crc32(data) != self._index.crcs[number]:
-            raise StorageError(
-                f"{self._path} is damaged: bytes {begin} to {end} are not what was written there; "
-                "the job goes on from its last checkpoint"
-            )
+            raise self._damaged(begin, end)
         return data
+
+    def _damaged(self, begin: int, end: int) -> StorageError:
+        return StorageError(
+            f"{self._path} is damaged: bytes {begin} to {end} are not what was written there; "
+            "the job goes on from its last checkpoint"
+        )
 
     def store(self, out: SnapshotWriter, name: str, content: str) -> None:
         """See `Blocks.store`."""

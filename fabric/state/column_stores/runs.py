@@ -121,7 +121,7 @@ class RunStore(ColumnStore):
                 rows = pa.concat_batches(parts)
                 major, minor = places(rows, self.order)
                 in_order = rows.take(pa.array(np.lexsort((minor, major))))
-                taken += found(iter([in_order]), self.schema.names)
+                taken.append(found(in_order, self.schema.names))
         return taken
 
     def drop(self, generation: int) -> None:
@@ -169,7 +169,7 @@ class RunStore(ColumnStore):
         runs = [(number, run) for number in sorted(asked) for run in self._runs[number]]
         names = self.schema.names if columns is None else list(columns)
         wanted = Wanted(self.order, hashes, times, None if among is None else np.unique(among))
-        return found(rows_of(runs, self.order, wanted, names), names)
+        return (found(rows, names) for rows in rows_of(runs, self.order, wanted, names))
 
     def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
         """See `ColumnStore.may_have`."""
@@ -205,11 +205,12 @@ class RunStore(ColumnStore):
         for snapshot in snapshots:
             facts = json.loads(bytes(snapshot.read(_RUNS)))
             self._check(facts)
+            files = set(snapshot.names())
             for number, (generation, content, first, end, since) in enumerate(facts["runs"]):
                 own = max(first, hashes[0]), min(end, hashes[1])
                 if own[0] < own[1]:
                     run = self._restored(snapshot, content)
-                    if (name := _removed(number)) in snapshot.names():
+                    if (name := _removed(number)) in files:
                         run = run.with_removed(snapshot.read(name), name)
                     run = replace(run, hashes=own, since=since)
                     self._runs.setdefault(int(generation), []).append(run)

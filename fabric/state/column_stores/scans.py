@@ -252,11 +252,9 @@ def _cuts(readers: Sequence[_Reader]) -> list[Place]:
     return cuts
 
 
-def found(parts: Iterator[pa.RecordBatch], names: list[str]) -> Iterator[Found]:
-    """Rows of runs as answers, with the columns that were asked for."""
-    for rows in parts:
-        hashes, times = rows.column(HASH).to_numpy(), rows.column(TIME).to_numpy()
-        yield Found(hashes, times, rows.select(names))
+def found(rows: pa.RecordBatch, names: list[str]) -> Found:
+    """Rows of runs as an answer, with the columns that were asked for."""
+    return Found(rows.column(HASH).to_numpy(), rows.column(TIME).to_numpy(), rows.select(names))
 
 
 def in_span(values: NDArray[np.uint64], span: Span) -> NDArray[np.bool_]:
