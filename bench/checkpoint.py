@@ -2,13 +2,16 @@
 
     generator ──hash by key──► function: reads each row's key, writes some ──► nowhere
     (as fast as it is read)    (values of 100 bytes in RocksDB)
+                               lets some rows through ──► windows by key ──► nowhere
+                                                          (in memory, or in files)
 
-Two agents hold 1 GB of keyed state (`--quick`: 100 MB). Rows that fill it come first, then rows of
-any keys as fast as they are read; of those the function writes as many as make 1 % of the keys
-between two checkpoints. A key that is not there ends the job. What is told are the checkpoints
-behind the fill and the one after it (which has all of the state to write):
+Two agents hold 1 GB of keyed state (`--quick`: 100 MB); of windows 10 GB in files, 1 GB in memory.
+Rows that fill it come first, then rows of any keys as fast as they are read; of those the function
+writes as many as make 1 % of the keys between two checkpoints, or lets as many through to open
+windows. A key that is not there ends the job. What is told are the checkpoints behind the fill and
+the one after it (which has all of the state to write):
 
-p50_s, p99_s     from the trigger until the manifest and its pointer are durable
+p50_s, p99_s     from the trigger until the manifest and its pointer are durable; max_s: the largest
 new_mb           what a checkpoint added to the folder; total_mb: what it holds
 dip              1 - rows/s while one was under way ÷ rows/s between them, medians
 folder_ratio     the folder of the job ÷ (checkpoints kept x bytes of one)

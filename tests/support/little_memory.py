@@ -1,6 +1,7 @@
 """Operators with less memory than their groups need.
 
-One job: `below`, where an operator runs then, and `ROOMS`, how much memory it may be given.
+One job: `below`, where an operator runs then, and `ROOMS`, how much memory it may be given. Its
+checkpoints have only what changed, however few groups there are and how often they changed.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
+from fabric.config import StateBackend
 from fabric.operators.contract import Context
+from fabric.operators.streams import deltas
 
 ROOMS = [None, 1, 40_000]
 """All it wants; none, so that all groups go down with each batch; and bytes for some groups."""
@@ -19,9 +23,10 @@ ROOMS = [None, 1, 40_000]
 @contextmanager
 def below(room: int | None) -> Iterator[Context]:
     """Where groups go down to files when they take more than `room` bytes; nothing may be left."""
-    if room is None:
-        yield Context("tested")
-        return
-    with tempfile.TemporaryDirectory(prefix="fabric-test-") as folder:
-        yield Context("tested", folder=Path(folder), state="arrow", state_bytes=room)
+    state: StateBackend = "memory" if room is None else "arrow"
+    with (
+        tempfile.TemporaryDirectory(prefix="fabric-test-") as folder,
+        patch.multiple(deltas, FEW_BYTES=0, MOST_ROWS=1_000),
+    ):
+        yield Context("tested", folder=Path(folder), state=state, state_bytes=room)
         assert not [path for path in Path(folder).rglob("*") if path.is_file()]

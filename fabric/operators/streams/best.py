@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from fabric.operators.contract import Batches, Snapshot, SnapshotReader
+from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import Ints, only, shown
+from fabric.operators.streams.deltas import Make
 from fabric.operators.streams.evicting import Evicting
 from fabric.operators.streams.late import Late
-from fabric.operators.streams.packed import Packed, unpacked, with_key_groups
+from fabric.operators.streams.packed import with_key_groups
 from fabric.operators.streams.ranked import BestRows, Change, FrozenBest, Ranking, Wanted
-from fabric.operators.streams.resting import restored_times, times_of
 
 _RANK, _LAST = "__rank", "__last"
 
@@ -91,24 +91,9 @@ class BestOperator(Evicting):
         """Late rows."""
         return self._late.take()
 
-    def on_barrier(self, checkpoint: int) -> Snapshot:
-        """All rows, group by group."""
-        groups, frozen = self._rows.freeze()
-        last = None if self._resting is None else self._resting.last(groups).copy()
-        keys = self._best.keys
-        hot = Packed(
-            {"rows": lambda: with_key_groups(_table(frozen, last), keys)},
-            times_of(self._watermark, self._resting),
-        )
-        return self._below.beside(hot)
-
-    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
-        """The rows of our key groups."""
-        self._watermark = restored_times(snapshots, self._resting)
-        self.load(unpacked(snapshots, "rows", self.stored, key_groups))
-        self._below.restore(snapshots, key_groups)
-
     # ---- see `Evicting`
+
+    table = "rows"
 
     @property
     def stored(self) -> pa.Schema:
@@ -127,6 +112,12 @@ class BestOperator(Evicting):
         if self._resting is not None:
             columns.append(pa.array(np.repeat(self._resting.last(groups), counts)))
         return pa.RecordBatch.from_arrays(columns, schema=self.stored), counts
+
+    def whole(self) -> Make:
+        """See `Evicting`; all rows, group by group."""
+        groups, frozen = self._rows.freeze()
+        last = None if self._resting is None else self._resting.last(groups).copy()
+        return lambda: with_key_groups(_table(frozen, last), self._best.keys)
 
     def load(self, batches: Sequence[pa.RecordBatch]) -> None:
         """The rows of each group are side by side, by rank."""
@@ -180,8 +171,7 @@ class BestOperator(Evicting):
 
     def _forget(self, groups: Ints) -> None:
         self._rows.forget(groups)
-        self._table.remove(groups.astype(np.int32))
-        self._table.compact()
+        self.forget(groups)
 
     def _put_out(self, change: Change) -> Batches:
         if not change.rows.num_rows:

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from fabric.operators.contract import Batches, Operator, Snapshot, SnapshotReader
+from fabric.operators.contract import Batches, Operator
 from fabric.operators.streams.best import Best, BestOperator
 from fabric.operators.streams.columns import Ints, grown, only, rows_of
+from fabric.operators.streams.deltas import Make
 from fabric.operators.streams.evicting import Evicting
 from fabric.operators.streams.late import Late
-from fabric.operators.streams.packed import Packed, unpacked, with_key_groups
+from fabric.operators.streams.packed import with_key_groups
 from fabric.operators.streams.ranked import Ranking
-from fabric.operators.streams.resting import restored_times, times_of
 from fabric.plan.expr import Column, SortKey, output_name
 from fabric.plan.streams import Deduplicate
 
@@ -91,19 +91,9 @@ class FirstOperator(Evicting):
         """Late rows."""
         return self._late.take()
 
-    def on_barrier(self, checkpoint: int) -> Snapshot:
-        """All keys."""
-        keys, _ = self.unload(self.groups())
-        tables = {"keys": lambda: with_key_groups(keys, self._keys.names)}
-        return self._below.beside(Packed(tables, times_of(self._watermark, self._resting)))
-
-    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
-        """The keys of our key groups."""
-        self._watermark = restored_times(snapshots, self._resting)
-        self.load(unpacked(snapshots, "keys", self.stored, key_groups))
-        self._below.restore(snapshots, key_groups)
-
     # ---- see `Evicting`
+
+    table = "keys"
 
     @property
     def stored(self) -> pa.Schema:
@@ -121,6 +111,11 @@ class FirstOperator(Evicting):
         if self._resting is not None:
             keys = keys.append_column(_LAST, pa.array(self._resting.last(groups)))
         return keys, np.ones(len(groups), np.int64)
+
+    def whole(self) -> Make:
+        """See `Evicting`."""
+        rows, _ = self.unload(self.groups())
+        return lambda: with_key_groups(rows, self._keys.names)
 
     def load(self, batches: Sequence[pa.RecordBatch]) -> None:
         """See `Evicting`."""
@@ -158,8 +153,7 @@ class FirstOperator(Evicting):
     def _forget(self, groups: Ints) -> None:
         if len(groups):
             self._known[groups] = False
-            self._table.remove(groups.astype(np.int32))
-            self._table.compact()
+            self.forget(groups)
 
     def _reach(self, groups: Ints) -> None:
         length = int(groups.max()) + 1

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +18,14 @@ import pyarrow as pa
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.event_time import BEGINNING, END_OF_TIME
-from fabric.operators.contract import Context, Operator
+from fabric.operators.contract import Context, Operator, Snapshot, SnapshotReader
 from fabric.operators.streams.closing import Closing
 from fabric.operators.streams.cold import ColdGroups, Recency
-from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.columns import Ints, only
+from fabric.operators.streams.deltas import Changes, Deltas, Make
 from fabric.operators.streams.late import Late
-from fabric.operators.streams.resting import Resting
+from fabric.operators.streams.packed import with_key_groups
+from fabric.operators.streams.resting import Resting, restored_times, times_of
 
 
 class Evicting(Operator):
@@ -32,17 +37,20 @@ class Evicting(Operator):
         self._resting = Resting(ttl_us) if ttl_us else None
         self._forget_all()
         self._recency = Recency()
+        self._deltas = self._kept_in(None)
         self._room: int | None = None
         self._below = ColdGroups.opened(Context(), self.stored, 1, "hash")
 
     def open(self, context: Context) -> None:
         """Groups that memory has no room for lie in the context's folder."""
+        self._deltas = self._kept_in(context.folder)
         self._room = context.state_bytes
         self._below = ColdGroups.opened(context, self.stored, 1, "hash")
 
     def close(self) -> None:
         """Remove what is below memory."""
         self._rest = None
+        self._deltas.close()
         self._below.close()
 
     def counts(self) -> dict[str, int]:
@@ -52,7 +60,28 @@ class Evicting(Operator):
             return late
         return {**late, "state_hot_bytes": self.nbytes, **self._below.counts()}
 
+    def on_barrier(self, checkpoint: int) -> Snapshot:
+        """All groups."""
+        groups = Changes(self.groups(), self.nbytes, lambda ids: self.unload(ids)[0], self.whole)
+        hot = self._deltas.snapshot(groups, times_of(self._watermark, self._resting))
+        return self._below.beside(hot)
+
+    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
+        """The groups of our key groups."""
+        self._watermark = restored_times(snapshots, self._resting)
+        self.load(list(self._deltas.restored(snapshots, key_groups)))
+        self._below.restore(snapshots, key_groups)
+
+    def _kept_in(self, folder: Path | None) -> Deltas:
+        """The snapshots of groups in memory, with files in `folder`."""
+        keys = self._keys.names
+        grouped = partial(with_key_groups, keys=keys)
+        return Deltas(self.table, self.stored, keys, grouped, folder)
+
     # ---- what a subclass adds
+
+    table: ClassVar[str]
+    """What its groups are called in snapshots."""
 
     @property
     @abstractmethod
@@ -70,6 +99,10 @@ class Evicting(Operator):
     @abstractmethod
     def load(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Take groups that are not here; one may lie across the end of a batch."""
+
+    @abstractmethod
+    def whole(self) -> Make:
+        """Makes the rows of all groups as they are now, with their key groups."""
 
     def _forget_all(self) -> None:
         """There are no groups."""
@@ -92,7 +125,10 @@ class Evicting(Operator):
             if unknown.any():
                 for rows in self._below.take_back(hash_columns(keys.columns)[unknown]):
                     self.load([rows])
+                    came = self._table.find(only(rows, keys.schema.names))
+                    self._deltas.changed(came.astype(np.int64))  # other keys of these hashes, too
         groups: Ints = self._table.upsert(keys).astype(np.int64)
+        self._deltas.changed(groups)
         if self._room is not None:
             self._recency.met(groups)
         return groups
@@ -107,9 +143,19 @@ class Evicting(Operator):
             (rows, counts), (left, _) = self.unload(cold), self.unload(hot)
             hashes = hash_columns([rows.column(name) for name in self._keys.names])
             self._below.put(rows, hashes, np.repeat(self._ends(cold), counts))
+            self._deltas.anew()
             self._forget_all()
             self.load([left])  # groups get new numbers, in their order
             self._recency.renumber(hot)
+
+    def forget(self, groups: Ints) -> None:
+        """These groups in memory are no more."""
+        self._deltas.gone(groups, self._keys_of)
+        self._table.remove(groups.astype(np.int32))
+        self._table.compact()
+
+    def _keys_of(self, groups: Ints) -> pa.RecordBatch:
+        return self._table.keys(groups.astype(np.int32))
 
     def _ends(self, groups: Ints) -> Ints:
         """Until when groups are needed below; what rests is found out when its key comes, too."""
@@ -123,6 +169,8 @@ class Evicting(Operator):
         """It is `now_us`; the groups in memory that rest. Those below are forgotten."""
         if self._resting is None:
             return np.empty(0, np.int64)
+        if self._resting.now == BEGINNING:
+            self._deltas.anew()  # all get the time of their last row now
         over = self._resting.swept(now_us)
         if self._closing is not None:
             self._closing.forget(over)

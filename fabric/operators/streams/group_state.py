@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import PlanError
-from fabric.operators.contract import SnapshotReader
+from fabric.operators.contract import Snapshot, SnapshotReader
 from fabric.operators.streams.accumulators import Aggregates, Ids, RowGroups
 from fabric.operators.streams.accumulators.base import Numbers
 from fabric.operators.streams.cold import ColdGroups, Recency
-from fabric.operators.streams.packed import KEY_GROUP, Rows, unpacked, with_key_groups
+from fabric.operators.streams.deltas import Changes, Deltas
+from fabric.operators.streams.packed import KEY_GROUP, with_key_groups
 from fabric.operators.streams.row_store import RowStore
 
 Ints = NDArray[np.int64]
@@ -70,6 +72,13 @@ class GroupState:
         self._table = _table(self._table_schema, keys)
         self.schema = self._row_schema()
         """The columns of `rows`."""
+        self.keep_in(None)
+
+    def keep_in(self, folder: Path | None) -> None:
+        """Let a checkpoint have only what changed since the one before, with files in `folder`."""
+        names = [f"k{i}" for i in range(len(self._keys))]
+        grouped = partial(_grouped, keys=names)
+        self._deltas = Deltas("groups", self.schema, self._table_schema.names, grouped, folder)
 
     @property
     def n_groups(self) -> int:
@@ -103,6 +112,7 @@ class GroupState:
     def _number(self, keys: Sequence[pa.Array], marks: Mapping[str, Ints]) -> Ids:
         columns = self._columns(keys, marks)
         ids = self._table.upsert(columns).astype(np.int64)
+        self._deltas.changed(ids)
         n_ids = self._table.n_ids
         for numbers in (*self.marks.values(), *self.notes.values()):
             numbers.resize(n_ids)
@@ -125,10 +135,15 @@ class GroupState:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(ids), pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=self._keys)
 
+    def changed(self, ids: Ids) -> None:
+        """These groups are not what they were; of those that `number` gave that is known."""
+        self._deltas.changed(ids)
+
     def remove(self, ids: Ids) -> None:
         """Forget groups."""
         if not len(ids):
             return
+        self._deltas.gone(ids, self._table_keys)
         for numbers in self.notes.values():
             numbers.clear(ids)
         self.aggregates.clear(ids)
@@ -165,6 +180,7 @@ class GroupState:
 
     def close(self) -> None:
         """Remove what is below."""
+        self._deltas.close()
         if self._below is not None:
             self._below.close()
 
@@ -218,6 +234,7 @@ class GroupState:
         self.below.put(rows, self.hashes(rows), ends)
 
     def _forget_all(self) -> None:
+        self._deltas.anew()
         fresh = self.fresh()
         self.aggregates, self.shown, self._table = fresh.aggregates, fresh.shown, fresh._table
         self.marks, self.notes = fresh.marks, fresh.notes
@@ -229,6 +246,10 @@ class GroupState:
             for rows in self.below.take_back(hashes):
                 self.take(rows)
 
+    def _table_keys(self, ids: Ids) -> pa.RecordBatch:
+        """The keys and marks of groups."""
+        return self._table.keys(ids.astype(np.int32))
+
     def _columns(self, keys: Sequence[pa.Array], marks: Mapping[str, Ints]) -> list[pa.Array]:
         return [*keys, *(pa.array(marks[name]) for name in self.marks)]
 
@@ -236,7 +257,7 @@ class GroupState:
 
     def rows(self, ids: Ids) -> pa.RecordBatch:
         """All that is known of groups, one row each; `take` goes on from there."""
-        columns = list(self._table.keys(ids.astype(np.int32)).columns)
+        columns = list(self._table_keys(ids).columns)
         columns += self.aggregates.states(ids)
         columns += [pa.array(numbers.values[ids]) for numbers in self.notes.values()]
         if self.shown is not None:
@@ -250,13 +271,15 @@ class GroupState:
         found: NDArray[np.uint64] = hash_columns(rows.columns[: len(self._keys)])
         return found
 
-    def snapshot(self) -> partial[Rows]:
-        """A function that makes the rows of a snapshot of now, in any thread."""
-        return partial(_grouped, self.rows(self.ids()), [f"k{i}" for i in range(len(self._keys))])
+    def snapshot(self, facts: Mapping[str, int]) -> Snapshot:
+        """The groups in memory as they are, and facts of the whole task."""
+        ids, names = self.ids(), [f"k{i}" for i in range(len(self._keys))]
+        whole = lambda: partial(_grouped, self.rows(ids), names)  # noqa: E731
+        return self._deltas.snapshot(Changes(ids, self.nbytes, self.rows, whole), facts)
 
-    def restore(self, snapshots: Sequence[SnapshotReader], name: str, key_groups: range) -> None:
-        """Take the groups of table `name` whose key groups are ours, beside those there are."""
-        for rows in unpacked(snapshots, name, self.schema, key_groups):
+    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
+        """Take the groups whose key groups are ours, beside those there are."""
+        for rows in self._deltas.restored(snapshots, key_groups):
             self.take(rows)
 
     def take(self, rows: pa.RecordBatch) -> Ids:

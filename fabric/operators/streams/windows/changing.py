@@ -39,6 +39,7 @@ class Changing(Windowed):
     def add(self, ids: Ids, batch: pa.RecordBatch) -> RowGroups:
         """Add rows up that belong to these groups."""
         rows = RowGroups(ids)
+        self.state.changed(ids)
         self.state.aggregates.update(rows, batch)
         np.add.at(self.state.notes[UNSHOWN].values, ids, 1)
         return rows
@@ -53,6 +54,7 @@ class Changing(Windowed):
         ids = ids[self._unshown(ids) > 0]
         if not len(ids):
             return []
+        self.state.changed(ids)
         self.state.notes[UNSHOWN].clear(ids)
         columns = [*map(pa.array, self.windows(ids)), *self.state.aggregates.results(ids)]
         shown = self.state.shown

@@ -17,13 +17,12 @@ from fabric.operators.contract import Batches, Context, Operator, Snapshot, Snap
 from fabric.operators.streams.accumulators import Aggregates
 from fabric.operators.streams.cold import ColdGroups
 from fabric.operators.streams.group_state import GroupState
-from fabric.operators.streams.packed import Packed, greatest
+from fabric.operators.streams.packed import greatest
 from fabric.operators.streams.windows.ends import Ends
 from fabric.operators.streams.windows.shape import Shape
 from fabric.plan.streams import StreamAggregate
 from fabric.state.column_stores import Order
 
-GROUPS = "groups"
 _TIME = "time_us"
 _WINDOW = ("start", "end")
 
@@ -72,6 +71,7 @@ class Windowed(Operator):
 
     def open(self, context: Context) -> None:
         """Groups that memory has no room for lie in the context's folder."""
+        self.state.keep_in(context.folder)
         if self.order is not None:
             below = ColdGroups.opened(context, self.state.schema, self.ends.step, self.order)
             self.state.hand_down(below, context.state_bytes, looks_up=self.looks_up)
@@ -103,7 +103,7 @@ class Windowed(Operator):
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All groups."""
         facts = {_TIME: self.ends.time_us, **self.facts()}
-        hot = Packed({GROUPS: self.state.snapshot()}, facts)
+        hot = self.state.snapshot(facts)
         return self.state.below.beside(hot) if self.state.has_cold else hot
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
@@ -112,7 +112,7 @@ class Windowed(Operator):
         self.restored_facts({
             name: greatest(snapshots, name, value) for name, value in self.facts().items()
         })  # fmt: skip
-        self.state.restore(snapshots, GROUPS, key_groups)
+        self.state.restore(snapshots, key_groups)
         if self.order is not None:
             self.state.below.restore(snapshots, key_groups)
         self.restored()
