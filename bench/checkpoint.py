@@ -2,16 +2,17 @@
 
     generator ──hash by key──► function: reads each row's key, writes some ──► nowhere
     (as fast as it is read)    (values of 100 bytes in RocksDB)
-                               lets some rows through ──► windows by key ──► nowhere
-                                                          (in memory, or in files)
 
-Two agents hold 1 GB of keyed state (`--quick`: 100 MB); of windows 10 GB in files, 1 GB in memory.
-Rows that fill it come first, then rows of any keys as fast as they are read; of those the function
-writes as many as make 1 % of the keys between two checkpoints, or lets as many through to open
-windows. A key that is not there ends the job. What is told are the checkpoints behind the fill and
-the one after it (which has all of the state to write):
+    generator ──some rows──hash by key──► windows that stay open ──► nowhere
+                                          (a value of 100 bytes each)
 
-p50_s, p99_s     from the trigger until the manifest and its pointer are durable; max_s: the largest
+Two agents hold 1 GB of keyed state (`--quick`: 100 MB); of windows 10 GB in files, and 1 GB in
+memory (`--quick`: 1 GB in files). Rows that fill it come first, then rows of any keys as fast as
+they are read; of those the function writes as many as make 1 % of the keys between two checkpoints,
+and as many go to windows. A key that is not there ends the job of the function. What is told are
+the checkpoints behind the fill and the one after it (which has all of the state to write):
+
+p50_s, p99_s     from the trigger until the manifest and its pointer are durable; max_s: the longest
 new_mb           what a checkpoint added to the folder; total_mb: what it holds
 dip              1 - rows/s while one was under way ÷ rows/s between them, medians
 folder_ratio     the folder of the job ÷ (checkpoints kept x bytes of one)
@@ -25,23 +26,27 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench.harness import Answer, BenchError, Benchmark, Case, Engine
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     import fabric
     from fabric.control import control_pb2 as pb
 
 N_AGENTS, VALUE_BYTES, CHURN = 2, 100, 0.01
 STATE_BYTES, QUICK_STATE_BYTES = 1_000_000_000, 100_000_000
+WINDOWS = {"arrow": 10_000_000_000, "memory": 1_000_000_000}
+QUICK_WINDOWS = {"arrow": 1_000_000_000}
 INTERVAL_S, QUICK_INTERVAL_S = 10.0, 5.0
 N_MEASURED, QUICK_MEASURED = 36, 4
 """Rates of windows as short as a checkpoint differ by a fifth on a shared machine: of twelve the
@@ -53,14 +58,23 @@ _COMPLETE = ("complete", "published")
 
 
 def cases(quick: bool) -> list[Case]:
-    """One; its name says how much state."""
-    n_bytes = QUICK_STATE_BYTES if quick else STATE_BYTES
-    parameters = {
+    """Their names say how much state."""
+    functions = {"rocksdb": QUICK_STATE_BYTES if quick else STATE_BYTES}
+    shared = {
         "interval_s": QUICK_INTERVAL_S if quick else INTERVAL_S,
         "measured": QUICK_MEASURED if quick else N_MEASURED,
     }
-    name = f"{n_bytes // 10**6} MB, {CHURN:.0%} churn"
-    return [Case(name, n_bytes // VALUE_BYTES, n_bytes, parameters)]
+    return [
+        Case(
+            f"{n_bytes // 10**6} MB{what}, {CHURN:.0%} churn",
+            n_bytes // VALUE_BYTES,
+            n_bytes,
+            {**shared, "state": state, "windows": bool(what)},
+        )
+        for sizes, said in ((functions, ""), (QUICK_WINDOWS if quick else WINDOWS, " of windows"))
+        for state, n_bytes in sizes.items()
+        for what in [said and f"{said} ({state})"]
+    ]
 
 
 def engines(case: Case) -> list[Engine]:
@@ -92,10 +106,10 @@ class CheckpointRun:
         }
         self._local = enter(local_fabric(N_AGENTS, slots=2, environ=environ))
         session = enter(fabric.connect(f"fabric://{self._local.address}", token=self._local.token))
-        session.checkpoints(
-            interval_s=case.parameters["interval_s"], retained=RETAINED, state="rocksdb"
-        )
-        plan = _plan(case.rows, case.parameters["interval_s"], str(self._progress))
+        interval_s, state = case.parameters["interval_s"], case.parameters["state"]
+        session.checkpoints(interval_s=interval_s, retained=RETAINED, state=state)
+        make = _windows if case.parameters["windows"] else _functions
+        plan = make(case.rows, interval_s, str(self._progress))
         self._job = enter(
             plan.write_stream(fabric.streams.to_blackhole(), name="state", parallelism=N_AGENTS)
         )
@@ -126,6 +140,7 @@ class CheckpointRun:
         extra = {
             "p50_s": round(statistics.median(seconds), 3),
             "p99_s": round(float(np.percentile(seconds, 99)), 3),
+            "max_s": round(max(seconds), 3),
             "checkpoints": len(found),
             "new_mb": round(
                 statistics.median(self._new_bytes[c.checkpoint] for c in found) / 1e6, 1
@@ -205,7 +220,29 @@ def _done(one: pb.CheckpointStatus) -> bool:
     return one.state in _COMPLETE
 
 
-def _plan(n_keys: int, interval_s: float, progress: str) -> fabric.DataFrame:
+def _functions(n_keys: int, interval_s: float, progress: str) -> fabric.DataFrame:
+    """A function with a value of each key."""
+    from fabric import streams
+
+    return _rows(n_keys).process(
+        _touching(n_keys, interval_s, progress),
+        keys="k",
+        schema={"k": "int64"},
+        state={"v": streams.value_state("binary")},
+    )
+
+
+def _windows(n_keys: int, interval_s: float, progress: str) -> fabric.DataFrame:
+    """An open window of each key, with a value."""
+    from fabric import arrow_udf, col, count
+
+    lets = arrow_udf(_letting(n_keys, interval_s, progress), returns="bool")
+    some = _rows(n_keys).with_watermark("ts", "1 hour").filter(lets("split", "fills"))
+    valued = some.select("ts", "k", v=arrow_udf(_valued(), returns="binary")("k"))
+    return valued.group_by("k").window("3650 days").agg(n=count(), v=col("v").last())
+
+
+def _rows(n_keys: int) -> fabric.DataFrame:
     """The first rows have each key once; the source's own key goes for those that follow."""
     import fabric
     from fabric import col, streams
@@ -214,13 +251,7 @@ def _plan(n_keys: int, interval_s: float, progress: str) -> fabric.DataFrame:
     number = col("row") * N_AGENTS + col("split")
     fills = number < n_keys
     key = fabric.when(fills).then(number).otherwise(col("key"))
-    keyed = made.select("split", k=key, fills=fills)
-    return keyed.process(
-        _touching(n_keys, interval_s, progress),
-        keys="k",
-        schema={"k": "int64"},
-        state={"v": streams.value_state("binary")},
-    )
+    return made.select("split", "ts", k=key, fills=fills)
 
 
 def _touching(n_keys: int, interval_s: float, progress: str) -> fabric.Process:
@@ -291,6 +322,54 @@ def _touching(n_keys: int, interval_s: float, progress: str) -> fabric.Process:
     return Touching()
 
 
+def _letting(n_keys: int, interval_s: float, progress: str) -> Callable[..., pa.Array]:
+    """Lets rows through that fill, and then as many of a split as the churn allows."""
+    share = CHURN * n_keys / interval_s / N_AGENTS
+    own: dict[str, Any] = {}
+
+    def let(split: pa.Array, fills: pa.Array) -> pa.Array:
+        import os
+        import struct
+        import time
+
+        import numpy as np
+        import pyarrow as pa
+
+        began_us = time.time_ns() // 1000
+        if not own:
+            name = f"{progress}/{os.getpid()}-{time.time_ns()}.ticks"
+            own.update(out=open(name, "ab", buffering=0), began_s=0.0, let=0)  # noqa: SIM115
+        mask = np.array(fills, np.bool_)
+        if not own["began_s"] and not mask.all():
+            own["began_s"] = time.monotonic()
+            open(f"{own['out'].name}.filled", "wb").close()
+        if own["began_s"]:
+            due = max(0, int((time.monotonic() - own["began_s"]) * share) - own["let"])
+            others = np.flatnonzero(~mask)[:due]
+            mask[others] = True
+            own["let"] += len(others)
+        own["out"].write(struct.pack("<qqq", began_us, time.time_ns() // 1000, len(mask)))
+        return pa.array(mask)
+
+    return let
+
+
+def _valued() -> Callable[[pa.Array], pa.Array]:
+    """Gives each row a value of `VALUE_BYTES` that can't be compressed."""
+    length = VALUE_BYTES
+
+    def valued(keys: pa.Array) -> pa.Array:
+        import numpy as np
+        import pyarrow as pa
+
+        n = len(keys)
+        data = np.random.default_rng(keys[0].as_py() if n else 0).bytes(n * length)
+        offsets = np.arange(n + 1, dtype=np.int32) * length
+        return pa.Array.from_buffers(pa.binary(), n, [None, *map(pa.py_buffer, (offsets, data))])
+
+    return valued
+
+
 def _ticks(folder: Path) -> np.ndarray:
     """When batches were worked on, by all tasks; (n, 3): microseconds, from and to, and rows."""
     tick = 3 * np.dtype(np.int64).itemsize
@@ -347,7 +426,7 @@ def _sizes(folder: Path) -> dict[int, int]:
 
 BENCHMARK = Benchmark(
     name="checkpoint",
-    about="checkpoints of much state in RocksDB, a hundredth of it changed between two",
+    about="checkpoints of much state, a hundredth of it changed between two",
     cases=cases,
     engines=engines,
     rounds=10,
