@@ -1,13 +1,15 @@
-"""Checkpoints of the groups in memory, each with only what changed since the one before.
+"""Checkpoints of the groups in memory: each adds only what changed since the one before.
 
-    whole ─ changes ─ changes ─ … ─► whole      files that later checkpoints have as well
-    groups-a  groups-b  groups-c                rows of groups: all, or those that changed
-              groups-b.gone  …                  keys of groups that are no more
+    checkpoint 1   groups-a                                  all groups
+    checkpoint 2   groups-a  groups-b                        those that changed
+    checkpoint 3   groups-a  groups-b  groups-c  groups-d    c: the keys of groups that are gone
+    …
+    checkpoint n   groups-z                                  all groups again
 
-One job: `Deltas`. A checkpoint lists its files, the oldest first; what a newer one says of a group
-counts. The files lie in the operator's folder until no checkpoint will need them, so that each is
-stored once. When they have twice as many rows as there are groups, the next checkpoint is whole.
-Where there are few groups each checkpoint is: one small file costs less than many.
+One job: `Deltas`. A checkpoint lists its files, the oldest first; the newest file with a group's
+key says what the group is. Files lie in the operator's folder until no checkpoint will need them,
+so each is stored once. When they have twice as many rows as there are groups, the next checkpoint
+is whole. Small state always is: one small file costs less than many.
 """
 
 from __future__ import annotations
@@ -36,23 +38,23 @@ MOST_ROWS = 2
 """So many times as many rows as there are groups may lie in files."""
 MOST_FILES = 64
 """So many checkpoints go on from a whole one at most: each file costs one that is restored."""
-_HOT, _FILES = "hot", "files.json"
+_PART, _FILES = "hot", "files.json"
 
 Make = Callable[[], Rows]
 """Makes the rows of a file, in any thread."""
 
 
 @dataclass(slots=True)
-class Changes:
-    """What a checkpoint may need of the groups as they are, for `Deltas.snapshot`."""
+class Hot:
+    """The groups in memory, for `Deltas.snapshot`, which asks for all of them or for some."""
 
     ids: Ints
     nbytes: int
     """Memory in use."""
     rows: Callable[[Ints], pa.RecordBatch]
-    """Those of some groups, now."""
+    """The rows of some groups."""
     whole: Callable[[], Make]
-    """All rows as of now."""
+    """All rows, with their key groups; made later, of the groups as they are now."""
 
 
 class Deltas:
@@ -72,11 +74,11 @@ class Deltas:
     ) -> None:
         self._name, self._schema, self._with_key_groups = name, schema, with_key_groups
         self._keys = pa.schema([schema.field(key) for key in keys])
-        self._folder = None if folder is None else folder / _HOT
+        self._folder = None if folder is None else folder / _PART
         self._maker, self._n_made = uuid.uuid4().hex[:12], 0
         self._files: tuple[_File, ...] = ()
-        self._n_stored = 0
-        """Rows and keys in the files."""
+        self._n_stored = self._n_gone = 0
+        """Rows and keys in the files; keys in `_gone`."""
         self._changed = np.zeros(0, np.bool_)
         self._gone: list[pa.RecordBatch] = []
 
@@ -90,12 +92,18 @@ class Deltas:
 
     def gone(self, ids: Ints, keys: Callable[[Ints], pa.RecordBatch]) -> None:
         """These groups go; `keys` gives the columns that name them."""
-        if self._files and len(ids):
+        if not self._files:
+            return
+        self._n_gone += len(ids)
+        if self._n_gone >= self._n_stored:
+            self.anew()  # as when a window ends that all of them are
+        else:
             self._gone.append(pa.RecordBatch.from_arrays(keys(ids).columns, schema=self._keys))
 
     def anew(self) -> None:
         """Groups have other numbers now, or many are gone: the next snapshot is whole."""
-        self._files, self._gone, self._n_stored = (), [], 0
+        self._files, self._gone = (), []
+        self._n_stored = self._n_gone = 0
 
     def close(self) -> None:
         """Remove the files, but for those that snapshots still have."""
@@ -106,35 +114,37 @@ class Deltas:
 
     # ---- snapshots
 
-    def snapshot(self, groups: Changes, facts: Mapping[str, int]) -> Snapshot:
+    def snapshot(self, groups: Hot, facts: Mapping[str, int]) -> Snapshot:
         """The groups as they are, and facts of the whole task."""
-        n_gone = sum(map(len, self._gone))
         changed = groups.ids
         if self._files:
             self._reach(changed)
             changed = changed[self._changed[changed]]
-            most = MOST_ROWS * len(groups.ids)
-            if len(self._files) >= MOST_FILES or self._n_stored + len(changed) + n_gone > most:
+            n_rows = self._n_stored + self._n_gone + len(changed)
+            if len(self._files) >= MOST_FILES or n_rows > MOST_ROWS * len(groups.ids):
                 self.anew()
         if not self._files:
             if self._folder is None or groups.nbytes < FEW_BYTES or not len(groups.ids):
                 return Packed({self._name: groups.whole()}, facts)
             self._add(len(groups.ids), groups.whole())
         else:
-            if n_gone:  # before the rows, for a group may have come again
-                keys, self._gone = pa.Table.from_batches(self._gone), []
-                self._add(n_gone, lambda: self._with_key_groups(keys), gone=True)
+            if self._n_gone:  # before the rows, for a group may have come again
+                keys = pa.Table.from_batches(self._gone)
+                self._add(self._n_gone, lambda: self._with_key_groups(keys), gone=True)
+                self._gone, self._n_gone = [], 0
             if len(changed):
                 rows = groups.rows(changed)
                 self._add(len(changed), lambda: self._with_key_groups(rows))
         self._changed[:] = False
-        return Joint({"": Packed({}, facts), _HOT: _Chain(self._name, self._files)})
+        return Joint({"": Packed({}, facts), _PART: _Chain(self._name, self._files)})
 
     def _reach(self, ids: Ints) -> None:
         self._changed = grown(self._changed, int(ids.max()) + 1 if len(ids) else 0)
 
     def _add(self, n_rows: int, make: Make, *, gone: bool = False) -> None:
         assert self._folder is not None
+        with suppress(OSError):  # who writes the file says so
+            self._folder.mkdir(parents=True, exist_ok=True)
         self._n_made += 1
         content = f"{self._maker}-{self._n_made}"
         self._files = (*self._files, _File(content, self._folder / content, gone, make))
@@ -151,7 +161,7 @@ class Deltas:
             If a snapshot has rows of other columns.
         """
         yield from unpacked(snapshots, self._name, self._schema, key_groups)
-        for part in parts_of(snapshots, _HOT):
+        for part in parts_of(snapshots, _PART):
             if _FILES in part.names():
                 yield from self._newest(part, key_groups)
 
@@ -166,7 +176,7 @@ class Deltas:
             if not gone:
                 for rows, named in zip(found, keys, strict=True):
                     yield rows if number == 0 else rows.filter(pa.array(known.find(named) < 0))
-            for named in keys:
+            for named in keys if number + 1 < len(files) else ():
                 known.upsert(named)
 
 
@@ -193,7 +203,6 @@ class _File:
 
     def _write(self, rows: Rows) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             with (
                 open(self.path, "wb") as file,
                 pa.ipc.new_stream(file, rows.schema) as writer,

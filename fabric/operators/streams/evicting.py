@@ -22,7 +22,7 @@ from fabric.operators.contract import Context, Operator, Snapshot, SnapshotReade
 from fabric.operators.streams.closing import Closing
 from fabric.operators.streams.cold import ColdGroups, Recency
 from fabric.operators.streams.columns import Ints, only
-from fabric.operators.streams.deltas import Changes, Deltas, Make
+from fabric.operators.streams.deltas import Deltas, Hot, Make
 from fabric.operators.streams.late import Late
 from fabric.operators.streams.packed import with_key_groups
 from fabric.operators.streams.resting import Resting, restored_times, times_of
@@ -62,7 +62,7 @@ class Evicting(Operator):
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All groups."""
-        groups = Changes(self.groups(), self.nbytes, lambda ids: self.unload(ids)[0], self.whole)
+        groups = Hot(self.groups(), self.nbytes, lambda ids: self.unload(ids)[0], self.whole)
         hot = self._deltas.snapshot(groups, times_of(self._watermark, self._resting))
         return self._below.beside(hot)
 

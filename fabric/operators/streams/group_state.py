@@ -23,7 +23,7 @@ from fabric.operators.contract import Snapshot, SnapshotReader
 from fabric.operators.streams.accumulators import Aggregates, Ids, RowGroups
 from fabric.operators.streams.accumulators.base import Numbers
 from fabric.operators.streams.cold import ColdGroups, Recency
-from fabric.operators.streams.deltas import Changes, Deltas
+from fabric.operators.streams.deltas import Deltas, Hot
 from fabric.operators.streams.packed import KEY_GROUP, with_key_groups
 from fabric.operators.streams.row_store import RowStore
 
@@ -275,7 +275,7 @@ class GroupState:
         """The groups in memory as they are, and facts of the whole task."""
         ids, names = self.ids(), [f"k{i}" for i in range(len(self._keys))]
         whole = lambda: partial(_grouped, self.rows(ids), names)  # noqa: E731
-        return self._deltas.snapshot(Changes(ids, self.nbytes, self.rows, whole), facts)
+        return self._deltas.snapshot(Hot(ids, self.nbytes, self.rows, whole), facts)
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """Take the groups whose key groups are ours, beside those there are."""

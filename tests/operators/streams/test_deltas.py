@@ -21,7 +21,7 @@ from fabric.operators.contract import Context, Operator
 from fabric.operators.key_groups import N_KEY_GROUPS
 from fabric.operators.streams import deltas
 from fabric.operators.streams.deduplicate import deduplicate_operator
-from fabric.operators.streams.deltas import Changes, Deltas, Make
+from fabric.operators.streams.deltas import Deltas, Hot, Make
 from fabric.operators.streams.packed import with_key_groups
 from fabric.operators.streams.top_n import top_n_operator
 from fabric.plan.expr import Column, SortKey
@@ -324,7 +324,7 @@ class Groups:
                 self.deltas.anew()
             case _:
                 shelf = Kept()
-                changes = Changes(self.ids(), 1, self.rows, self.whole)
+                changes = Hot(self.ids(), 1, self.rows, self.whole)
                 self.deltas.snapshot(changes, {}).write(shelf)
                 found = list(self.deltas.restored([shelf], ALL))
                 rows = [row for batch in found for row in batch.to_pylist()]
