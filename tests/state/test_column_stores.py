@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.errors import ConfigError, DataError, StorageError
-from fabric.state.column_stores import ALL_HASHES, ColumnStore, Order, open_column_store
+from fabric.state.column_stores import ALL_HASHES, ColumnStore, Order, open_column_store, runs
 from fabric.state.column_stores.run_files import BLOCK_ROWS
 from fabric.state.column_stores.scans import PORTION_ROWS
 from fabric.testing.operators import Kept
@@ -127,6 +127,27 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
             numbers(store)
         with pytest.raises(StorageError, match=f"{path} {said}"):
             store.take(hashes(100))
+
+
+@pytest.mark.parametrize("order", ["hash", "time"])
+def test_large_runs_are_not_merged_but_rewritten_when_few_rows_are_left(
+    order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "MERGE_BYTES", 100_000)
+    store = open_column_store("arrow", SCHEMA, tmp_path / "store", order=order)
+    there = [hashes(10_000, seed=n) for n in range(20)]
+    for each in there:
+        store.put(0, each, np.zeros(len(each), np.int64), rows(len(each)))
+    assert store.stored().merges == 0
+    assert store.stored().pieces == len(there)
+    store.take(there[3][:6_000])
+    bytes_before = store.stored().bytes
+    store.put(0, hashes(1, seed=99), np.zeros(1, np.int64), rows(1))
+    told = store.stored()
+    assert (told.merges, told.pieces, told.rows) == (1, len(there) + 1, 194_001)
+    assert told.bytes < bytes_before
+    left = [n for found in store.scan(among=there[3]) for n in found.rows.column("n").to_pylist()]
+    assert sorted(left) == list(range(6_000, 10_000))
 
 
 def test_what_cannot_be_stored_is_refused(store: ColumnStore) -> None:

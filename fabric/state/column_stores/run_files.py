@@ -30,8 +30,8 @@ from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores.contract import Hashes, Order, Span
 
 HASH, TIME = "__hash", "__time"
-BLOCK_ROWS: dict[Order, int] = {"hash": 1 << 16, "time": 1 << 14}
-"""Rows of a block at most."""
+BLOCK_ROWS: dict[Order, int] = {"hash": 1 << 16, "time": 1 << 13}
+"""Rows of a block at most. A scan by time has a block of each run in memory."""
 _BESIDE = [pa.field(HASH, pa.uint64()), pa.field(TIME, pa.int64())]
 _MAGIC = b"FABRICR2"
 _TRAILER = struct.Struct("<QI8s")

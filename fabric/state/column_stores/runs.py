@@ -53,6 +53,9 @@ from fabric.state.column_stores.scans import (
 TIER: dict[Order, int] = {"hash": 4, "time": 16}
 """So many runs of like size become one; a run of the next tier has so many times as many rows. Who
 looks keys up asks each run; who reads by time merges all of them once."""
+MERGE_BYTES = 1 << 29
+"""A merge reads about so much at most, for the task stands still meanwhile. So a run of a tier's
+share of it or more stays as it is, until it has lost most of its rows."""
 _RUNS = "runs.json"
 
 
@@ -96,12 +99,7 @@ class RunStore(ColumnStore):
         run = self._made(added.take(at.slice(begin, n)) for begin in range(0, len(at), n))
         runs = self._runs.get(generation, [])
         runs = [*(_without(runs, Asked(hashes, times)) if replaces else runs), run]
-        tier = TIER[self.order]
-        while runs and (n := _n_alike(runs, tier)) >= tier:
-            merged = self._made(rows_of([(0, each) for each in runs[-n:]], self.order))
-            runs = [*runs[:-n], *([merged] if merged.index.n_rows else [])]
-            self._n_merges += 1
-        self._keep(generation, runs)
+        self._keep(generation, self._merged(runs))
 
     def remove(self, generation: int, hashes: Hashes, times: Times) -> None:
         """See `ColumnStore.remove`."""
@@ -141,6 +139,25 @@ class RunStore(ColumnStore):
             self._runs[generation] = runs
         else:
             self.drop(generation)
+
+    def _merged(self, runs: list[Run]) -> list[Run]:
+        """The runs, those of like size as one; one large run that has lost most rows is rewritten.
+
+        One at a time, for that takes as long as some merges.
+        """
+        tier = TIER[self.order]
+        while runs and (n := _n_alike(runs, tier)) >= tier:
+            runs = [*runs[:-n], *self._one(runs[-n:])]
+        for at, run in enumerate(runs):
+            if run.index.n_bytes >= MERGE_BYTES // tier and 2 * run.n_rows < run.index.n_rows:
+                return [*runs[:at], *self._one([run]), *runs[at + 1 :]]
+        return runs
+
+    def _one(self, runs: list[Run]) -> list[Run]:
+        """One run of the rows of all; none where all have expired."""
+        self._n_merges += 1
+        merged = self._made(rows_of([(0, each) for each in runs], self.order))
+        return [merged] if merged.index.n_rows else []
 
     def _made(self, rows: Iterable[pa.RecordBatch]) -> Run:
         self._n_made += 1
@@ -274,11 +291,11 @@ def _without(runs: Iterable[Run], asked: Asked) -> list[Run]:
 
 
 def _n_alike(runs: Sequence[Run], tier: int) -> int:
-    """How many runs at the end are no larger than what the last one's tier allows."""
+    """How many runs at the end are no larger than what the last one's tier allows, nor large."""
     room = tier * max(1, runs[-1].n_rows)
     n = 0
     for run in reversed(runs):
-        if run.n_rows >= room:
+        if run.n_rows >= room or run.index.n_bytes >= MERGE_BYTES // tier:
             break
         n += 1
     return n

@@ -250,6 +250,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_files, "BLOCK_ROWS", {"hash": 4, "time": 4})
     monkeypatch.setattr(scans, "PORTION_ROWS", 6)
     monkeypatch.setattr(runs, "TIER", {"hash": 3, "time": 3})
+    monkeypatch.setattr(runs, "MERGE_BYTES", 9_000)  # larger runs stay, or are rewritten
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -91,6 +91,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(run_files, "BLOCK_ROWS", {"hash": 4, "time": 4})
     monkeypatch.setattr(scans, "PORTION_ROWS", 6)
     monkeypatch.setattr(runs, "TIER", {"hash": 2, "time": 2})
+    monkeypatch.setattr(runs, "MERGE_BYTES", 9_000)
 
 
 def remembering(make: Callable[[], Operator]) -> tuple[Callable[[], Operator], list[Operator]]:
