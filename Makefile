@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+CRATE := $(shell find fabric/_rust -type f -not -path '*/target/*')
 NATIVE := CMakeLists.txt $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp')
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
@@ -77,7 +78,7 @@ proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 	@touch -r .ci/.begun $@  # what was saved meanwhile is newer
 
 .venv/dev.stamp: requirements/dev.lock requirements/build.lock requirements/go.lock \
-		requirements/simdjson.lock .ci/setup .ci/simdjson pyproject.toml $(NATIVE)
+		requirements/simdjson.lock .ci/setup .ci/simdjson .ci/tonbo pyproject.toml $(NATIVE) $(CRATE)
 	@touch .ci/.begun
 	.ci/setup dev
 	@touch -r .ci/.begun $@ .venv/run.stamp

@@ -29,6 +29,7 @@ from fabric.io import places
 from fabric.plan.bounds import LATENCY_US_MAX
 from fabric.plan_rules import PlanRules
 from fabric.settings import load
+from fabric.state.column_stores import check_engine
 
 T = TypeVar("T", AdaptiveConfig, CheckpointConfig)
 
@@ -156,13 +157,15 @@ class CoordinatorConfig:
     def checkpointing(self, given: Message) -> CheckpointConfig:
         """That of a job whose session has set what `given` says; its folder has a full name.
 
-        A folder that the session names is one that plans may write; raises `PlanError` else.
+        A folder that the session names is one that plans may write; raises `PlanError` else, and
+        `ConfigError` where the state needs a package that is not installed.
 
         >>> from fabric.control.control_pb2 import Checkpointing
         >>> CoordinatorConfig(home=Path("/x")).checkpointing(Checkpointing(interval_s=1.5)).folder
         '/x/checkpoints'
         """
         found = chosen(given, self.checkpoint)
+        check_engine(found.state)
         folder = self._checkpoints(found).absolute()
         if folder != self._checkpoints(self.checkpoint).absolute():
             places.check_write(folder)

@@ -133,9 +133,9 @@ class FabricHome:
         return self
 
 
-StateBackend = Literal["memory", "rocksdb", "arrow", "auto"]
+StateBackend = Literal["memory", "rocksdb", "arrow", "tonbo", "auto"]
 """Where state lies. Of users' functions: in the task's memory, with "rocksdb" and "auto" in files
-beside it. Of groups: in memory, with "arrow" and "auto" in files beside it once that is spent."""
+beside it. Of groups: in memory, with "arrow", "tonbo" and "auto" in files once that is spent."""
 _MESSAGE_BYTES, _UNPACKED_BYTES = ByteSize(256 << 20), ByteSize(1 << 30)
 _PEER_BYTES = ByteSize(64 << 20)
 _STATE_MEMORY = ByteSize(256 << 20)
@@ -347,10 +347,11 @@ class CheckpointConfig:
         Where state lies between. "memory": there, all of it. "rocksdb": that of `DataFrame.process`
         in files of the agent, of which a checkpoint takes only what has changed. "arrow":
         aggregates, windows, top-N and deduplication keep groups in files when they take more than
-        `state_memory`; `DataFrame.process` is in memory. "auto": as "arrow", and
+        `state_memory`; `DataFrame.process` is in memory. "tonbo": as "arrow", with Tonbo's files,
+        which needs the package flight-fabric-tonbo. "auto": as "arrow", and
         `DataFrame.process` as with "rocksdb".
     state_memory
-        With "arrow" and "auto": what groups may take in memory, of a job in one slot.
+        With "arrow", "tonbo" and "auto": what groups may take in memory, of a job in one slot.
     """
 
     interval_s: Annotated[float, "between the beginnings of two checkpoints"] = 10.0
@@ -359,8 +360,10 @@ class CheckpointConfig:
     failures_max: Annotated[int | None, "failures in a row that a job bears; none: any"] = None
     retained: Annotated[int, "the newest checkpoints that are kept"] = 3
     held_bytes_max: Annotated[int, "what may wait in a task for the last barriers"] = 256 << 20
-    state: Annotated[StateBackend, "of streams: memory, rocksdb, arrow or auto"] = "memory"
-    state_memory: Annotated[ByteSize, "of a job in a slot, with arrow and auto"] = _STATE_MEMORY
+    state: Annotated[StateBackend, "of streams: memory, rocksdb, arrow, tonbo or auto"] = "memory"
+    state_memory: Annotated[ByteSize, "of a job in a slot, with arrow, tonbo and auto"] = (
+        _STATE_MEMORY
+    )
     seen_twice: Annotated[bool, "go on where rows that are out can't be taken back"] = False
     folder: Annotated[str, "where they lie, the same for all hosts; empty: in home"] = ""
 

@@ -16,7 +16,7 @@ TOP = {
     "CMakeLists.txt", "LICENSE", "Makefile", "README.md", "SECURITY.md", "bench", "clients",
     "coordinator", "docs", "fabric", "pyproject.toml", "requirements", "tests",
 }  # fmt: skip
-CODE = {".py", ".pyi", ".pyx", ".pxd", ".hpp", ".cpp", ".h"}
+CODE = {".py", ".pyi", ".pyx", ".pxd", ".hpp", ".cpp", ".h", ".rs"}
 # invariant 9: protocol cores take time, randomness and transport as arguments.
 PURE = (
     "coordinator/core/",

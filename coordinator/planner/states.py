@@ -18,7 +18,7 @@ def state_bytes(graph: StageGraph, config: CheckpointConfig) -> int:
 
     The tasks of a job with the same number share a slot, and their nodes share its `state_memory`.
     """
-    if config.state not in ("arrow", "auto"):
+    if config.state not in ("arrow", "tonbo", "auto"):
         return 0
     nodes = (node for stage in graph.stages for node in walk(stage.root))
     return max(1, config.state_memory // max(1, sum(map(hands_down, nodes))))
@@ -38,5 +38,6 @@ def _where(node: Node, config: CheckpointConfig, room: int) -> str:
     if isinstance(node, KeyedProcess):
         return "in RocksDB" if config.state in ("rocksdb", "auto") else "in memory"
     if room:
-        return f"up to {room:,} bytes of a task in memory, more in files (arrow)"
+        engine = "tonbo" if config.state == "tonbo" else "arrow"
+        return f"up to {room:,} bytes of a task in memory, more in files ({engine})"
     return "in memory"

@@ -43,7 +43,7 @@ def open_states(
     ----------
     backend
         ``rocksdb`` or ``auto``: RocksDB in `folder`, which is empty, missing, or was closed by a
-        store; ``memory`` or ``arrow`` (which is for built-in operators): memory.
+        store; ``memory``, ``arrow`` or ``tonbo`` (which are for built-in operators): memory.
     specs
         Each under a name of its own.
     key_groups

@@ -2,11 +2,13 @@
 
     hash uint64 | time int64 | columns of the schema          one row of a `ColumnStore`
 
-`open_column_store` makes a `ColumnStore`; the engines are ``memory`` and ``arrow`` (files).
+`open_column_store` makes a `ColumnStore`; the engines are ``memory``, ``arrow`` (files) and
+``tonbo`` (a database a generation, of a package of its own).
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,14 +19,25 @@ from fabric.state.column_stores.contract import ALL_HASHES, ALL_TIMES, ColumnSto
 from fabric.state.column_stores.runs import RunStore
 
 __all__ = [
-    "ALL_HASHES", "ALL_TIMES", "ColumnStore", "Found", "Order", "column_engine",
+    "ALL_HASHES", "ALL_TIMES", "ColumnStore", "Found", "Order", "check_engine", "column_engine",
     "open_column_store",
 ]  # fmt: skip
 
 
 def column_engine(state: StateBackend) -> str:
     """The engine for what built-in operators know, where a job's state lies in `state`."""
+    if state == "tonbo":
+        return "tonbo"
     return "arrow" if state in ("arrow", "auto") else "memory"
+
+
+def check_engine(state: StateBackend) -> None:
+    """Raise `ConfigError` where `state` needs a package that is not installed here."""
+    if state == "tonbo" and find_spec("fabric_tonbo") is None:
+        raise ConfigError(
+            "state='tonbo' needs the package flight-fabric-tonbo, which is not installed; run "
+            "pip install 'flight-fabric[tonbo]', or use state='arrow'"
+        )
 
 
 def open_column_store(
@@ -35,7 +48,8 @@ def open_column_store(
     Parameters
     ----------
     engine
-        ``memory``, or ``arrow``, which keeps files in `folder`: one that is empty or missing.
+        ``memory``, or ``arrow`` or ``tonbo``, which keep files in `folder`: one that is empty or
+        missing.
     order
         What rows are sorted by first: by ``hash`` where keys are looked up, by ``time`` where all
         rows of a time are wanted at once.
@@ -43,7 +57,7 @@ def open_column_store(
     Raises
     ------
     ConfigError
-        If the engine is unknown or has no folder.
+        If the engine is unknown, not installed or has no folder, or can't store a column.
     StorageError
         If the folder holds anything, or can't be written.
 
@@ -61,6 +75,11 @@ def open_column_store(
             return RunStore(schema, order=order)
         case "arrow" if folder is not None:
             return RunStore(schema, folder, order=order)
-        case "arrow":
-            raise ConfigError("the column store arrow needs a folder")
-    raise ConfigError(f"a column store is memory or arrow, not {engine!r}")
+        case "tonbo" if folder is not None:
+            check_engine("tonbo")
+            from fabric.state.column_stores.tonbo import TonboStore
+
+            return TonboStore(schema, folder, order=order)
+        case "arrow" | "tonbo":
+            raise ConfigError(f"the column store {engine} needs a folder")
+    raise ConfigError(f"a column store is memory, arrow or tonbo, not {engine!r}")

@@ -130,7 +130,7 @@ class Index:
         found &= self.firsts[0][block] <= hashes
         ends = self.filter_ends[block]
         begins = np.where(block > 0, self.filter_ends[block - 1], 0)
-        for bits in _filter_bits(hashes, (ends - begins).astype(np.uint64) * np.uint64(8)):
+        for bits in filter_bits(hashes, (ends - begins).astype(np.uint64) * np.uint64(8)):
             byte = self.filters[begins + (bits >> np.uint64(3)).astype(np.int64)]
             found &= (byte >> (bits & np.uint64(7)).astype(np.uint8)) & 1 == 1
         return found
@@ -454,12 +454,12 @@ def _overlap(least: U64, most: U64, span: Span) -> NDArray[np.bool_]:
 def _filter(hashes: Hashes) -> NDArray[np.uint8]:
     n_bytes = -(-len(hashes) * _FILTER_BITS // 8)
     bits = np.zeros(8 * n_bytes, np.bool_)
-    for at in _filter_bits(hashes, np.uint64(8 * n_bytes)):
+    for at in filter_bits(hashes, np.uint64(8 * n_bytes)):
         bits[at] = True
     return np.packbits(bits, bitorder="little")
 
 
-def _filter_bits(hashes: Hashes, n_bits: U64 | np.uint64) -> Iterator[U64]:
+def filter_bits(hashes: Hashes, n_bits: U64 | np.uint64) -> Iterator[U64]:
     """The bits of each hash in a filter of so many."""
     for factor in _MIX:
         yield ((hashes * np.uint64(factor)) >> np.uint64(32)) % n_bits

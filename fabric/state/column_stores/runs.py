@@ -85,7 +85,7 @@ class RunStore(ColumnStore):
         """See `ColumnStore.put`."""
         if not rows.schema.equals(self.schema):
             raise DataError(
-                f"the store has the columns {_told(self.schema)}, got {_told(rows.schema)}"
+                f"the store has the columns {columns_of(self.schema)}, got {columns_of(rows.schema)}"
             )
         if not len(hashes):
             return
@@ -233,7 +233,7 @@ class RunStore(ColumnStore):
                     self._runs.setdefault(int(generation), []).append(run)
 
     def _check(self, facts: dict[str, object]) -> None:
-        told, ours = facts["columns"], _told(self.schema)
+        told, ours = facts["columns"], columns_of(self.schema)
         if told != ours or facts["order"] != self.order:
             raise DataError(
                 f"the snapshot has the columns {told} by {facts['order']}, and this plan needs "
@@ -277,7 +277,7 @@ class RunSnapshot:
                 if run.content not in written:  # what two old tasks had is one file
                     run.blocks.store(out, _file(run.content), run.content)
                     written.add(run.content)
-        facts = {"columns": _told(self.schema), "order": self.order, "runs": listed}
+        facts = {"columns": columns_of(self.schema), "order": self.order, "runs": listed}
         out.put(_RUNS, json.dumps(facts).encode())
 
     def discard(self) -> None:
@@ -301,7 +301,8 @@ def _n_alike(runs: Sequence[Run], tier: int) -> int:
     return n
 
 
-def _told(schema: pa.Schema) -> str:
+def columns_of(schema: pa.Schema) -> str:
+    """A schema for a message."""
     return ", ".join(f"{each.name}: {each.type}" for each in schema)
 
 

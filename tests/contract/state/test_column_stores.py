@@ -32,11 +32,12 @@ from fabric.state.column_stores import (
     run_files,
     runs,
     scans,
+    tonbo,
 )
 from tests.support.sampled import SOAK
 from tests.support.states import Shelf
 
-ENGINES = ("memory", "arrow")
+ENGINES = ("memory", "arrow", "tonbo")
 SCHEMA = pa.schema([
     ("n", pa.int64()), ("text", pa.string()), ("list", pa.list_(pa.int32())),
 ])  # fmt: skip
@@ -251,6 +252,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "PORTION_ROWS", 6)
     monkeypatch.setattr(runs, "TIER", {"hash": 3, "time": 3})
     monkeypatch.setattr(runs, "MERGE_BYTES", 9_000)  # larger runs stay, or are rewritten
+    for name in ("PUT_ROWS", "SEAL_BATCHES", "DEAD_ROWS", "LOOKED_UP"):
+        monkeypatch.setattr(tonbo, name, 3)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

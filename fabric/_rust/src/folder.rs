@@ -1,0 +1,195 @@
+//! The folder of a store: who may use it, and whether it is whole.
+//!
+//! Tonbo locks nothing, so a second process would be let in, and it leaves lock files of its own
+//! behind when it is killed, which later stop the writer of its log. Here one file is locked by the
+//! kernel as long as the store is open; under that lock nobody else's lock file can be in use.
+//! What a store wrote is noted with its CRC-32C when it is closed, for Tonbo reads a log up to the
+//! first damaged byte and says nothing of the rest.
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::{Map, Value, json};
+
+use crate::errors::Failure;
+
+const LOCK: &str = "LOCK";
+const CLOSED: &str = "closed.json";
+/// What a Parquet file begins and ends with.
+const MAGIC: &[u8] = b"PAR1";
+
+pub struct Folder {
+    pub path: PathBuf,
+    /// None where the guard was taken out, or the folder was given back.
+    lock: Mutex<Option<File>>,
+}
+
+impl Folder {
+    /// Take a folder for oneself; `locking`, `cleaning` and `checking` are off in tests alone.
+    pub fn take(
+        path: &Path, locking: bool, cleaning: bool, checking: bool,
+    ) -> Result<Self, Failure> {
+        let fault = |error: io::Error| {
+            Failure::storage(format!("{} can't hold a store: {error}", path.display()))
+        };
+        fs::create_dir_all(path).map_err(fault)?;
+        let path = &path.canonicalize().map_err(fault)?;
+        let lock = if locking { Some(locked(path)?) } else { None };
+        if cleaning {
+            clean(path).map_err(fault)?;
+        }
+        if checking {
+            check(path)?;
+        }
+        Ok(Self { path: path.to_path_buf(), lock: Mutex::new(lock) })
+    }
+
+    /// Let others take it.
+    pub fn give_back(&self) {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Note what all files hold; for a store that nobody writes any more.
+    pub fn note(&self) -> io::Result<()> {
+        let mut noted = Map::new();
+        for file in files(&self.path)? {
+            let data = fs::read(&file)?;
+            let name = file.strip_prefix(&self.path).unwrap_or(&file).to_string_lossy();
+            noted.insert(name.into_owned(), json!([data.len(), crc32c::crc32c(&data)]));
+        }
+        let new = self.path.join(".tmp-closed");
+        fs::write(&new, Value::Object(noted).to_string())?;
+        fs::rename(new, self.path.join(CLOSED))
+    }
+
+    /// The sorted files whose begin or end is not what it must be, for a message.
+    pub fn broken(&self) -> String {
+        let whole = |file: &PathBuf| {
+            fs::read(file).is_ok_and(|data| data.starts_with(MAGIC) && data.ends_with(MAGIC))
+        };
+        let found = files(&self.path).unwrap_or_default().into_iter().filter(|file| {
+            file.extension().is_some_and(|ending| ending == "parquet") && !whole(file)
+        });
+        found.map(|file| format!("; {} is damaged", file.display())).collect()
+    }
+
+    /// Write all that the kernel still holds back to the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        for file in files(&self.path)? {
+            match File::open(&file) {
+                Ok(open) => open.sync_all()?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {} // a log that is done
+                Err(error) => return Err(error),
+            }
+        }
+        for folder in folders(&self.path)? {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+fn locked(path: &Path) -> Result<File, Failure> {
+    let at = path.join(LOCK);
+    let fault = |error: io::Error| {
+        Failure::storage(format!("{} can't be locked: {error}", at.display()))
+    };
+    let mut how = OpenOptions::new();
+    let file = how.create(true).truncate(false).write(true).open(&at).map_err(fault)?;
+    // SAFETY: the descriptor is open as long as `file` is.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(file);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return Err(Failure::storage(format!(
+            "{} is in use by another process, or by a store of this one that is still open; \
+             close that, or take another folder",
+            path.display()
+        )));
+    }
+    Err(fault(error))
+}
+
+/// Remove what a process that was killed left behind.
+fn clean(path: &Path) -> io::Result<()> {
+    for each in fs::read_dir(path)? {
+        let each = each?;
+        let name = each.file_name().to_string_lossy().into_owned();
+        if each.file_type()?.is_dir() {
+            clean(&each.path())?;
+        } else if stale(&name) {
+            fs::remove_file(each.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether it is of a writer at work; under our own lock there is no other.
+fn stale(name: &str) -> bool {
+    name.ends_with(".lock") || name.starts_with(".tmp-")
+}
+
+/// Compare the files with what was noted when the store was closed, if it was.
+fn check(path: &Path) -> Result<(), Failure> {
+    let at = path.join(CLOSED);
+    let text = match fs::read(&at) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(|error| damaged(&at, error))?,
+    };
+    let noted: Map<String, Value> = serde_json::from_slice(&text).map_err(|e| damaged(&at, e))?;
+    for (name, facts) in &noted {
+        let file = path.join(name);
+        let data = fs::read(&file).map_err(|error| damaged(&file, error))?;
+        let (n_bytes, crc) = (facts[0].as_u64(), facts[1].as_u64());
+        if n_bytes != Some(data.len() as u64) {
+            return Err(damaged(&file, format!(
+                "it has {} bytes, and had {} when the store was closed",
+                data.len(), n_bytes.unwrap_or(0)
+            )));
+        }
+        if crc != Some(u64::from(crc32c::crc32c(&data))) {
+            return Err(damaged(&file, "its bytes are not those of when the store was closed"));
+        }
+    }
+    fs::remove_file(&at).map_err(|error| damaged(&at, error))
+}
+
+fn damaged(file: &Path, what: impl std::fmt::Display) -> Failure {
+    let file = file.display();
+    Failure::storage(format!("{file} is damaged: {what}; restore the folder from a copy"))
+}
+
+/// All files but our own and those of writers.
+fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for folder in folders(path)? {
+        for each in fs::read_dir(folder)? {
+            let each = each?;
+            let name = each.file_name().to_string_lossy().into_owned();
+            if each.file_type()?.is_file() && name != LOCK && name != CLOSED && !stale(&name) {
+                found.push(each.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = vec![path.to_path_buf()];
+    let mut next = 0;
+    while next < found.len() {
+        for each in fs::read_dir(&found[next])? {
+            let each = each?;
+            if each.file_type()?.is_dir() {
+                found.push(each.path());
+            }
+        }
+        next += 1;
+    }
+    Ok(found)
+}
