@@ -40,7 +40,7 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout that has all packages already, in a folder with a space in its name."""
     folder = tmp_path / "a checkout"
     (folder / ".ci").mkdir(parents=True)
-    for name in ("setup", "simdjson"):
+    for name in ("setup", "simdjson", "tonbo"):
         shutil.copy(ROOT / ".ci" / name, folder / ".ci" / name)
     fetched = folder / "build" / "simdjson"
     fetched.mkdir(parents=True)
@@ -159,6 +159,22 @@ def test_native_code_that_does_not_compile(checkout: Path) -> None:
     assert "wire.cpp:3: error" in said
     assert not left.exists()
     assert "the native code did not compile (see above; the whole log is build/native.log)" in said
+
+
+@pytest.mark.parametrize(
+    ("cargo", "has"), [("exit 127", "none"), ("echo 'cargo 1.63.0 (x)'", "cargo 1.63.0 (x)")]
+)
+def test_a_rust_that_is_missing_or_too_old(cargo: str, has: str, checkout: Path) -> None:
+    (checkout / "fabric" / "_rust").mkdir(parents=True)
+    program(checkout.parent / "programs" / "cargo", cargo)
+    done = subprocess.run(
+        [checkout / ".ci" / "tonbo", "check"],
+        env={"PATH": f"{checkout.parent / 'programs'}:{os.environ['PATH']}", "HOME": str(checkout)},
+        check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"missing: Rust, which the engine tonbo is built with ({has} is here)" in done.stderr
+    assert "please install Rust 1.85 or newer" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,29 @@ def test_scans_beside_a_flush(guarded: bool, tmp_path: Path) -> None:
     store.close(note=False)
 
 
+BLOCKED = """
+import sys, threading, pyarrow as pa, fabric_tonbo
+schema = pa.schema([("key", pa.binary()), ("text", pa.string())])
+store = fabric_tonbo.Store.open(sys.argv[1], schema, "key", sync=False, without=sys.argv[2:])
+keys = pa.array([b"%06d" % n for n in range(60_000)], pa.binary())
+store.put(pa.record_batch([keys, ["text"] * len(keys)], schema=schema))
+reader = store.scan()  # nobody reads it
+put = threading.Thread(target=store.delete, args=(keys,), daemon=True)
+put.start()
+put.join(3.0 if sys.argv[2:] else 30.0)
+print("blocked" if put.is_alive() else reader.read_all().num_rows, flush=True)
+__import__("os")._exit(0)
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_put_beside_a_scan_that_nobody_reads(guarded: bool, tmp_path: Path) -> None:
+    """A scan holds the memtable's lock as long as it lives."""
+    command = [sys.executable, "-c", BLOCKED, str(tmp_path), *([] if guarded else ["read_ahead"])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == ("60000" if guarded else "blocked")
+
+
 @pytest.mark.parametrize("guarded", [True, False])
 def test_lock_files_of_a_killed_process(guarded: bool, tmp_path: Path) -> None:
     store = Store.open(tmp_path, SCHEMA, "key")
@@ -142,9 +166,8 @@ def test_lock_files_of_a_killed_process(guarded: bool, tmp_path: Path) -> None:
         store.put(rows(range(3, 6)))
         assert found(store) == list(range(6))
     else:
-        with pytest.raises(StoreError, match=f"{tmp_path} can't be written: .*wal writer"):
-            for begin in range(3, 30):
-                store.put(rows(range(begin, begin + 1)))
+        with pytest.raises(StoreError, match=rf"{tmp_path} can't be written: .*wal writer"):
+            deque(store.put(rows(range(begin, begin + 1))) for begin in range(3, 30))
     store.close(note=False)
 
 
@@ -162,7 +185,7 @@ def test_a_second_process(guarded: bool, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     refused = f"StoreError: {tmp_path} is in use by another process" in done.stderr
     assert (refused, done.returncode) == ((True, 1) if guarded else (False, 0))
-    with pytest.raises(StoreError, match="is in use .* close that, or take another folder"):
+    with pytest.raises(StoreError, match=r"is in use .* close that, or take another folder"):
         Store.open(tmp_path, SCHEMA, "key")
     store.close()
     Store.open(tmp_path, SCHEMA, "key").close()
@@ -235,9 +258,9 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         (disk / "other").write_bytes(bytes(2_000_000))
         store = Store.open(disk / "store", SCHEMA, "key", sync=False)
         store.put(rows(range(10)))
-        with pytest.raises(StoreError, match="store can't be written: .*No space left on device"):
+        with pytest.raises(StoreError, match=r"store can't be written: .*No space left on device"):
             store.put(rows(range(10, 20), "x" * 300_000))
-        with pytest.raises(StoreError, match="store can't be read: .*No space left on device"):
+        with pytest.raises(StoreError, match=r"store can't be read: .*No space left on device"):
             found(store)  # a scan is noted in the manifest
         (disk / "other").unlink()
         assert found(store) == list(range(10))
@@ -252,7 +275,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         Store.open(tmp_path, SCHEMA, "id")
     with pytest.raises(TypeError, match='key column "n" must be binary, got Int64'):
         Store.open(tmp_path, SCHEMA, "n")
-    with pytest.raises(ValueError, match='a guard is flush_race, .* got "all"'):
+    with pytest.raises(ValueError, match=r'a guard is flush_race, .* got "all"'):
         Store.open(tmp_path, SCHEMA, "key", without=["all"])
     store = Store.open(tmp_path, SCHEMA, "key")
     with pytest.raises(ValueError, match="has the columns key: Binary, n: Int64, text: Utf8, got"):
@@ -270,7 +293,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"the store in {tmp_path} is closed"):
         store.put(rows(range(2)))
     other = pa.schema([("key", pa.binary()), ("m", pa.string())])
-    with pytest.raises(StoreError, match=f"{tmp_path} can't be opened: .* mismatch"):
+    with pytest.raises(StoreError, match=rf"{tmp_path} can't be opened: .* mismatch"):
         Store.open(tmp_path, other, "key")
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="file can't hold a store"):

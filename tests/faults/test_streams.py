@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fabric import failpoints
+from fabric.config import StateBackend
 from tests.support.faults import wait_hit
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.sampled import sampled
@@ -42,13 +43,19 @@ FIRST = [(name, nth) for name, times in POINTS.items() for nth in times]
 CASES = [(*each, RETURNS[n % len(RETURNS)]) for n, each in enumerate(FIRST)]
 
 
-@pytest.mark.parametrize(("name", "nth", "again"), sampled(CASES, 2, salt="streams"))
+@pytest.mark.parametrize(
+    ("name", "nth", "again", "state"),
+    [
+        *((*case, "arrow") for case in sampled(CASES, 2, salt="streams")),
+        ("stream.snapshot-storing", 9, "stream.state-restored", "tonbo"),
+    ],
+)
 def test_an_agent_dies_twice(
-    name: str, nth: int, again: str, short: dict[str, str], tmp_path: Path
+    name: str, nth: int, again: str, state: StateBackend, short: dict[str, str], tmp_path: Path
 ) -> None:
     faults = {f"agent {i}": f"{name}:{nth}:exit" for i in range(PARALLELISM)}
     with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
-        ordeal = StreamOrdeal(running, tmp_path, made=LONG if nth > SOON else None)
+        ordeal = StreamOrdeal(running, tmp_path, made=LONG if nth > SOON else None, state=state)
         ordeal.submit()
         victim = wait_hit(running, name, PATIENCE_S)
         assert running.agents[victim].process.wait(30) == 137

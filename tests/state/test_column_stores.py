@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from fabric.control.control_pb2 import Checkpointing
+from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, DataError, StorageError
+from fabric.state import column_stores
 from fabric.state.column_stores import ALL_HASHES, ColumnStore, Order, open_column_store, runs
 from fabric.state.column_stores.run_files import BLOCK_ROWS
 from fabric.state.column_stores.scans import PORTION_ROWS
@@ -32,17 +36,22 @@ def numbers(store: ColumnStore) -> list[int]:
     return sorted(n for found in store.scan() for n in found.rows.column("n").to_pylist())
 
 
-@pytest.fixture(params=["memory", "arrow"])
+@pytest.fixture(params=["memory", "arrow", "tonbo"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ColumnStore:
     return open_column_store(request.param, SCHEMA, tmp_path / "store")
 
 
-@pytest.mark.parametrize("order", ["hash", "time"])
-def test_a_key_with_a_million_rows_is_scanned_in_portions(order: Order, tmp_path: Path) -> None:
-    store = open_column_store("arrow", SCHEMA, tmp_path / "store", order=order)
-    n, times = 1_000_000, np.random.default_rng(1).permutation(1_000_000)
-    for begin in range(0, n, 200_000):
-        part = times[begin : begin + 200_000]
+@pytest.mark.parametrize(
+    ("engine", "n", "order"),
+    [("arrow", 1_000_000, "hash"), ("arrow", 1_000_000, "time"), ("tonbo", 200_000, "hash")],
+)
+def test_a_key_with_a_million_rows_is_scanned_in_portions(
+    engine: str, n: int, order: Order, tmp_path: Path
+) -> None:
+    store = open_column_store(engine, SCHEMA, tmp_path / "store", order=order)
+    times = np.random.default_rng(1).permutation(n)
+    for begin in range(0, n, n // 5):
+        part = times[begin : begin + n // 5]
         store.put(0, np.full(len(part), 7, np.uint64), part, rows(len(part)))
     found = list(store.scan(columns=["n"]))
     assert np.array_equal(np.concatenate([each.times for each in found]), np.arange(n))
@@ -97,6 +106,88 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
         assert numbers(store) == list(range(10))
         store.put(1, hashes(10), np.arange(10), rows(10))
         assert len(list((disk / "store").iterdir())) == store.stored().pieces == 2
+
+
+def test_tonbo_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """It needs room to read as well, for a scan is noted in the manifest."""
+    with mounted(tmp_path / "disk", "size=4m") as disk:
+        (disk / "other").write_bytes(bytes(2_000_000))
+        store = open_column_store("tonbo", SCHEMA, disk / "store")
+        store.put(0, hashes(10), np.arange(10), rows(10))
+        many = hashes(200_000, seed=2)
+        with pytest.raises(StorageError, match=r"tonbo-1 can't be written: .*No space left"):
+            store.put(0, many, np.zeros(len(many), np.int64), rows(len(many)))
+        with pytest.raises(StorageError, match="No space left"):
+            store.put(1, hashes(10), np.arange(10), rows(10))
+        (disk / "other").unlink()
+        assert numbers(store) == list(range(10))
+        store.put(1, hashes(10), np.arange(10), rows(10))
+        assert store.generations() == [0, 1]
+        store.close()
+
+
+def test_tonbo_takes_all_that_columns_can_be(tmp_path: Path) -> None:
+    """Types that Tonbo can't read back are packed in one column."""
+    columns = {
+        "price": pa.array([None, Decimal("1.25")], pa.decimal128(9, 2)),
+        "at": pa.array([1, None], pa.timestamp("us", "UTC")),
+        "n": pa.array([1, 2]),
+        "lists": pa.array([[{"a": "b"}], None], pa.list_(pa.struct([("a", pa.string())]))),
+        "long": pa.array(["x", "ä"], pa.large_string()),
+    }
+    given = pa.record_batch(columns)
+    store = open_column_store("tonbo", given.schema, tmp_path / "store", order="time")
+    store.put(0, hashes(2), np.array([5, 4]), given)
+    (found,) = store.scan()
+    assert found.rows.equals(given.take([1, 0]))
+    (found,) = store.scan(columns=["at", "n"], times=(5, 6))
+    assert found.rows.equals(given.select(["at", "n"]).slice(0, 1))
+    views = pa.schema([("text", pa.string_view())])
+    with pytest.raises(ConfigError, match=r"tonbo can't store the columns .*; the engine arrow"):
+        open_column_store("tonbo", views, tmp_path / "other")
+    store.close()
+
+
+def test_tonbo_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_stores, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"run pip install 'flight-fabric\[tonbo\]', or use"):
+        open_column_store("tonbo", SCHEMA, tmp_path)
+    with pytest.raises(ConfigError, match="needs the package flight-fabric-tonbo"):
+        CoordinatorConfig(home=tmp_path).checkpointing(Checkpointing(state="tonbo"))
+
+
+def test_tonbo_writes_into_a_snapshot_only_what_changed(tmp_path: Path) -> None:
+    store = open_column_store("tonbo", SCHEMA, tmp_path / "store")
+    for generation in (0, 1):
+        store.put(generation, hashes(100), np.arange(100), rows(100))
+
+    def files() -> set[str]:
+        shelf = Kept()
+        store.snapshot().write(shelf)
+        return {name for name in shelf.files if name.startswith("run-")}
+
+    first = files()
+    assert files() == first
+    store.take(hashes(100)[:1])  # from both
+    second = files()
+    assert not first & second
+    store.put(1, hashes(1), np.arange(1), rows(1))
+    assert len(second & files()) == 1
+    store.expire(50)
+    assert files() == files()
+    shelf = Kept()
+    store.snapshot().write(shelf)
+    again = open_column_store("memory", SCHEMA)
+    again.restore([shelf], ALL_HASHES)
+    assert numbers(again) == numbers(store)
+    other = open_column_store("tonbo", SCHEMA, tmp_path / "other")
+    other.restore([shelf], ALL_HASHES)
+    assert numbers(other) == numbers(store)
+    then = Kept()
+    other.snapshot().write(then)
+    assert set(then.files) == set(shelf.files)  # what was restored is not written anew
+    for each in (store, other):
+        each.close()
 
 
 def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
@@ -174,11 +265,11 @@ def test_a_store_needs_a_folder_of_its_own(tmp_path: Path) -> None:
         open_column_store("arrow", SCHEMA, tmp_path / "other" / "store")
     with pytest.raises(ConfigError, match="arrow needs a folder"):
         open_column_store("arrow", SCHEMA)
-    with pytest.raises(ConfigError, match="a column store is memory or arrow, not 'tonbo'"):
-        open_column_store("tonbo", SCHEMA)
+    with pytest.raises(ConfigError, match="a column store is memory, arrow or tonbo, not 'files'"):
+        open_column_store("files", SCHEMA)
 
 
-@pytest.mark.parametrize("engine", ["memory", "arrow"])
+@pytest.mark.parametrize("engine", ["memory", "arrow", "tonbo"])
 def test_a_killed_store_has_the_rows_of_its_last_complete_checkpoint(
     engine: str, tmp_path: Path
 ) -> None:

@@ -16,17 +16,23 @@ from fabric.config import StateBackend
 from fabric.operators.contract import Context
 from fabric.operators.streams import deltas
 
-ROOMS = [None, 1, 40_000]
+
+class Tonbo(int):
+    """Bytes, with the engine tonbo below them."""
+
+
+ROOMS = [None, 1, 40_000, Tonbo(40_000)]
 """All it wants; none, so that all groups go down with each batch; and bytes for some groups."""
 
 
 @contextmanager
 def below(room: int | None) -> Iterator[Context]:
     """Where groups go down to files when they take more than `room` bytes; nothing may be left."""
-    state: StateBackend = "memory" if room is None else "arrow"
+    state: StateBackend = "tonbo" if isinstance(room, Tonbo) else "arrow"
     with (
         tempfile.TemporaryDirectory(prefix="fabric-test-") as folder,
         patch.multiple(deltas, FEW_BYTES=0, MOST_ROWS=1_000),
     ):
-        yield Context("tested", folder=Path(folder), state=state, state_bytes=room)
+        engine: StateBackend = "memory" if room is None else state
+        yield Context("tested", folder=Path(folder), state=engine, state_bytes=room)
         assert not [path for path in Path(folder).rglob("*") if path.is_file()]

@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 import fabric
 from fabric import DataFrame, Process, ProcessContext, col, streams
 from fabric.checkpoint.manifest import FINAL
+from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.io.streams import generator
@@ -99,12 +100,13 @@ class StreamOrdeal(Submitted):
         numbered: StreamTarget | None = None,
         interval_s: float = 0.5,
         timeout_s: float = 20.0,
+        state: StateBackend = "arrow",
     ) -> None:
         self._source = made or source()
         self._folder = folder
         self.numbered = numbered or StreamFileTarget("ipc", str(folder / "numbered"), 0, 0, 0.0, 0)
         checkpoint = pb.Checkpointing(
-            interval_s=interval_s, timeout_s=timeout_s, retained=RETAINED, state="arrow",
+            interval_s=interval_s, timeout_s=timeout_s, retained=RETAINED, state=state,
             state_memory=STATE_BYTES,
         )  # fmt: skip
         super().__init__(running, self._written(), parallelism=PARALLELISM, checkpoint=checkpoint)

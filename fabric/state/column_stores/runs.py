@@ -85,7 +85,8 @@ class RunStore(ColumnStore):
         """See `ColumnStore.put`."""
         if not rows.schema.equals(self.schema):
             raise DataError(
-                f"the store has the columns {columns_of(self.schema)}, got {columns_of(rows.schema)}"
+                f"the store has the columns {columns_of(self.schema)}, "
+                f"got {columns_of(rows.schema)}"
             )
         if not len(hashes):
             return

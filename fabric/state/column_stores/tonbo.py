@@ -1,6 +1,6 @@
 """The column store ``tonbo``: a Tonbo database a generation, each in a folder of its own.
 
-    put ─► generation 0: memtable ─► sorted files     snapshot ─► run file, as the engine `arrow` has
+    put ─► generation 0: memtable ─► sorted files        snapshot ─► run file, as `arrow` has
     put ─► generation 1: memtable ─► sorted files
 
 One job: `TonboStore`. It comes from the wheel `flight-fabric-tonbo` (``fabric/_rust``), which has
@@ -82,7 +82,8 @@ class TonboStore(ColumnStore):
         """See `ColumnStore.put`."""
         if not rows.schema.equals(self.schema):
             raise DataError(
-                f"the store has the columns {columns_of(self.schema)}, got {columns_of(rows.schema)}"
+                f"the store has the columns {columns_of(self.schema)}, "
+                f"got {columns_of(rows.schema)}"
             )
         if not len(hashes):
             return
