@@ -133,7 +133,8 @@ def test_scans_beside_a_flush(guarded: bool, tmp_path: Path) -> None:
 BLOCKED = """
 import sys, threading, pyarrow as pa, fabric_tonbo
 schema = pa.schema([("key", pa.binary()), ("text", pa.string())])
-store = fabric_tonbo.Store.open(sys.argv[1], schema, "key", sync=False, without=sys.argv[2:])
+how = {"sync": False, "seal_batches": 2, "without": sys.argv[2:]}
+store = fabric_tonbo.Store.open(sys.argv[1], schema, "key", **how)
 keys = pa.array([b"%06d" % n for n in range(60_000)], pa.binary())
 store.put(pa.record_batch([keys, ["text"] * len(keys)], schema=schema))
 reader = store.scan()  # nobody reads it
@@ -147,7 +148,7 @@ __import__("os")._exit(0)
 
 @pytest.mark.parametrize("guarded", [True, False])
 def test_a_put_beside_a_scan_that_nobody_reads(guarded: bool, tmp_path: Path) -> None:
-    """A scan holds the memtable's lock as long as it lives."""
+    """A scan holds the memtable's lock as long as it lives; a put that seals it waits for that."""
     command = [sys.executable, "-c", BLOCKED, str(tmp_path), *([] if guarded else ["read_ahead"])]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == ("60000" if guarded else "blocked")

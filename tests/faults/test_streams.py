@@ -44,15 +44,16 @@ CASES = [(*each, RETURNS[n % len(RETURNS)]) for n, each in enumerate(FIRST)]
 
 
 @pytest.mark.parametrize(
-    ("name", "nth", "again", "state"),
+    ("case", "state"),
     [
-        *((*case, "arrow") for case in sampled(CASES, 2, salt="streams")),
-        ("stream.snapshot-storing", 9, "stream.state-restored", "tonbo"),
+        *((case, "arrow") for case in sampled(CASES, 2, salt="streams")),
+        (("stream.snapshot-storing", 9, "stream.state-restored"), "tonbo"),
     ],
 )
 def test_an_agent_dies_twice(
-    name: str, nth: int, again: str, state: StateBackend, short: dict[str, str], tmp_path: Path
+    case: tuple[str, int, str], state: StateBackend, short: dict[str, str], tmp_path: Path
 ) -> None:
+    name, nth, again = case
     faults = {f"agent {i}": f"{name}:{nth}:exit" for i in range(PARALLELISM)}
     with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
         ordeal = StreamOrdeal(running, tmp_path, made=LONG if nth > SOON else None, state=state)

@@ -53,6 +53,8 @@ LOOKED_UP = 40_000
 """Looking one key up costs about as much as scanning so many rows."""
 _FILTER_BITS = 12
 _ALL = 1 << 64
+_FREE = 1 << 20
+"""With fewer bytes a disk is full: a batch and what Tonbo writes beside it need more."""
 
 
 class TonboStore(ColumnStore):
@@ -241,6 +243,8 @@ class TonboStore(ColumnStore):
         """A run file of sorted rows; called in any thread."""
         content = f"{self._maker}-{next(self._n_made)}"
         rows = (self._as_run(self._coding.found(each, self.schema.names)) for each in pieces)
+        with suppress(OSError):  # what is wrong with it is said by `write`
+            (self._path / "runs").mkdir(parents=True, exist_ok=True)  # the store may be closed
         blocks = self._runs.write(content, rows, self.order)
         return Run(content, blocks.index, blocks)
 
@@ -347,7 +351,9 @@ class _Generation:
         self._hidden: tuple[_Hidden, ...] = ()
         self._filter = _Filter() if order == "hash" else None
         try:
-            with _told():  # no log is synced: after a crash a task goes back to its checkpoint
+            with _told(
+                self._path
+            ):  # no log is synced: after a crash a task goes back to its checkpoint
                 self._store = Store.open(
                     path, coding.stored, "key", sync=False, seal_batches=SEAL_BATCHES
                 )
@@ -359,7 +365,7 @@ class _Generation:
     def put(self, rows: pa.RecordBatch) -> None:
         """Add rows as `Coding` makes them; they count when they were `added`."""
         self.pin = None
-        with _told():
+        with _told(self._path):
             self._store.put(rows)
 
     def added(self, hashes: Hashes, times: Times) -> None:
@@ -384,7 +390,7 @@ class _Generation:
     def delete(self, piece: Piece) -> None:
         """Remove rows."""
         self.pin = None
-        with _told():
+        with _told(self._path):
             self._store.delete(keys(piece.major, piece.minor, piece.numbers))
         self.n_rows -= len(piece.major)
         self.n_dead += len(piece.major)
@@ -413,7 +419,7 @@ class _Generation:
         if order == "hash" and among is not None and len(among) * LOOKED_UP < self.n_rows:
             spans = [(h, h + 1) for h in among.tolist() if hashes[0] <= h < hashes[1]]
         names = self._coding.columns(columns)
-        with _told():
+        with _told(self._path):
             readers = [self._store.scan(*_bounds(each), columns=names) for each in spans]
         return self._pieces(readers, major, minor, among, self._hidden)
 
@@ -426,7 +432,7 @@ class _Generation:
         hidden: tuple[_Hidden, ...],
     ) -> Iterator[Piece]:
         for reader in readers:
-            while (rows := _next(reader)) is not None:
+            while (rows := self._next(reader)) is not None:
                 piece = self._coding.piece(rows)
                 keep = in_span(piece.major, major) & in_span(piece.minor, minor)
                 if among is not None:
@@ -438,6 +444,10 @@ class _Generation:
                     keep &= ~own
                 if keep.any():
                     yield piece.kept(keep)
+
+    def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+        with _told(self._path):
+            return next(reader, None)
 
     def file_sizes(self) -> list[int]:
         """Of all its files."""
@@ -538,18 +548,16 @@ def _pairs(hashes: Hashes, times: Times) -> NDArray[np.void]:
     return pairs
 
 
-def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    with _told():
-        return next(reader, None)
-
-
 @contextmanager
-def _told() -> Iterator[None]:
-    """Tonbo's errors as ours."""
+def _told(path: Path) -> Iterator[None]:
+    """Errors of the store at `path` as ours."""
     try:
         yield
     except (StoreError, pa.ArrowException) as error:
         text = str(error).removeprefix("Compute error: ")
+        with suppress(OSError):  # the writer of its log does not always say why it gave up
+            if shutil.disk_usage(path.parent).free < _FREE and "No space left" not in text:
+                text += ": No space left on device"
         raise StorageError(f"{text}; the job goes on from its last checkpoint") from error
 
 
