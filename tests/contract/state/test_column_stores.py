@@ -33,6 +33,7 @@ from fabric.state.column_stores import (
     runs,
     scans,
     tonbo,
+    tonbo_generation,
 )
 from tests.support.sampled import SOAK
 from tests.support.states import Shelf
@@ -252,8 +253,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "PORTION_ROWS", 6)
     monkeypatch.setattr(runs, "TIER", {"hash": 3, "time": 3})
     monkeypatch.setattr(runs, "MERGE_BYTES", 9_000)  # larger runs stay, or are rewritten
-    for name in ("PUT_ROWS", "SEAL_BATCHES", "DEAD_ROWS", "LOOKED_UP"):
-        monkeypatch.setattr(tonbo, name, 3)
+    for module, names in (
+        (tonbo, ("PUT_ROWS", "DEAD_ROWS")), (tonbo_generation, ("SEAL_BATCHES", "LOOKED_UP")),
+    ):  # fmt: skip
+        for name in names:
+            monkeypatch.setattr(module, name, 3)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

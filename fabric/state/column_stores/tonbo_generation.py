@@ -1,0 +1,235 @@
+"""One generation of the column store ``tonbo``: a Tonbo database in a folder of its own.
+
+One job: `Generation`. It knows which hashes it may have (`_Filter`) and which rows have expired, so
+Tonbo is asked for neither. Expired rows are not deleted; they are left out where rows are read.
+"""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from fabric_tonbo import Store, StoreError
+from numpy.typing import NDArray
+
+from fabric.errors import StorageError
+from fabric.state.column_stores.contract import (
+    ALL_HASHES,
+    ALL_TIMES,
+    Hashes,
+    Order,
+    Span,
+    Times,
+)
+from fabric.state.column_stores.run_files import SHIFT, filter_bits
+from fabric.state.column_stores.scans import in_span
+from fabric.state.column_stores.tonbo_rows import Coding, Piece, keys
+
+if TYPE_CHECKING:
+    from fabric.state.column_stores.tonbo import Pin
+
+SEAL_BATCHES = 16
+LOOKED_UP = 40_000
+"""Looking one key up costs about as much as scanning so many rows."""
+_FILTER_BITS = 12
+_ALL = 1 << 64
+_FREE = 1 << 20
+"""With fewer bytes a disk is full: a batch and what Tonbo writes beside it need more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    """Rows with numbers from one on, up to another, and times before one: they have expired."""
+
+    first: int
+    end: int
+    before: int
+
+
+class Generation:
+    """One Tonbo database; its folder goes when nobody refers to it any more, such as a scan."""
+
+    def __init__(self, path: Path, coding: Coding, order: Order) -> None:
+        self._path, self._coding, self._order = path, coding, order
+        self.n_rows = self.n_dead = 0
+        """Those that have expired among them, while the others of a generation are here."""
+        self.most = ALL_TIMES[0]
+        """No row has a later time."""
+        self.pin: Pin | None = None
+        """The rows as they are, if a snapshot has them."""
+        self.floor = ALL_TIMES[0]
+        """Rows of the pin with earlier times have expired since."""
+        self._hidden: tuple[_Hidden, ...] = ()
+        self._filter = _Filter() if order == "hash" else None
+        try:
+            with _told(
+                self._path
+            ):  # no log is synced: after a crash a task goes back to its checkpoint
+                self._store = Store.open(
+                    path, coding.stored, "key", sync=False, seal_batches=SEAL_BATCHES
+                )
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        weakref.finalize(self, _removed, self._store, path)
+
+    def put(self, rows: pa.RecordBatch) -> None:
+        """Add rows as `Coding` makes them; they count when they were `added`."""
+        self.pin = None
+        with _told(self._path):
+            self._store.put(rows)
+
+    def added(self, hashes: Hashes, times: Times) -> None:
+        """So many rows were put."""
+        self.n_rows += len(hashes)
+        if len(times):
+            self.most = max(self.most, int(times.max()))
+        if self._filter is not None:
+            self._filter.add(hashes)
+
+    def forget(self, first: int, end: int) -> None:
+        """Never show rows with these numbers, some of which were put."""
+        self.pin = None
+        self._hidden = (*self._hidden, _Hidden(first, end, ALL_TIMES[1]))
+
+    def expire(self, before: int, number: int) -> None:
+        """Hide rows with earlier times that were put before this number."""
+        later = [each for each in self._hidden if each.first or each.before > before]
+        self._hidden = (*later, _Hidden(0, number, before))
+        self.floor = max(self.floor, before)
+
+    def delete(self, piece: Piece) -> None:
+        """Remove rows."""
+        self.pin = None
+        with _told(self._path):
+            self._store.delete(keys(piece.major, piece.minor, piece.numbers))
+        self.n_rows -= len(piece.major)
+        self.n_dead += len(piece.major)
+
+    def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Which of these hashes some row may have."""
+        return np.ones(len(hashes), np.bool_) if self._filter is None else self._filter.has(hashes)
+
+    def read(
+        self,
+        order: Order,
+        *,
+        hashes: Span = ALL_HASHES,
+        times: Span = ALL_TIMES,
+        among: Hashes | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[Piece]:
+        """Rows as they are now, in order; `among` is sorted."""
+        shifted = times[0] + SHIFT, times[1] + SHIFT
+        if among is not None:
+            if not len(among):
+                return iter(())
+            hashes = max(hashes[0], int(among[0])), min(hashes[1], int(among[-1]) + 1)
+        major, minor = (hashes, shifted) if order == "hash" else (shifted, hashes)
+        spans = [major]
+        if order == "hash" and among is not None and len(among) * LOOKED_UP < self.n_rows:
+            spans = [(h, h + 1) for h in among.tolist() if hashes[0] <= h < hashes[1]]
+        names = self._coding.columns(columns)
+        with _told(self._path):
+            readers = [self._store.scan(*_bounds(each), columns=names) for each in spans]
+        return self._pieces(readers, major, minor, among, self._hidden)
+
+    def _pieces(
+        self,
+        readers: list[pa.RecordBatchReader],
+        major: Span,
+        minor: Span,
+        among: Hashes | None,
+        hidden: tuple[_Hidden, ...],
+    ) -> Iterator[Piece]:
+        for reader in readers:
+            while (rows := self._next(reader)) is not None:
+                piece = self._coding.piece(rows)
+                keep = in_span(piece.major, major) & in_span(piece.minor, minor)
+                if among is not None:
+                    keep &= np.isin(piece.hashes(self._order), among)
+                for each in hidden:
+                    own = in_span(piece.numbers, (each.first, each.end))
+                    if each.before < ALL_TIMES[1]:
+                        own &= piece.times(self._order) < each.before
+                    keep &= ~own
+                if keep.any():
+                    yield piece.kept(keep)
+
+    def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+        with _told(self._path):
+            return next(reader, None)
+
+    def file_sizes(self) -> list[int]:
+        """Of all its files."""
+        sizes = []
+        for path in self._path.rglob("*"):
+            with suppress(OSError):  # a log that is no longer needed goes at any moment
+                if path.is_file():
+                    sizes.append(path.stat().st_size)
+        return sizes
+
+
+class _Filter:
+    """Hashes that were put, in tables of growing size with a few bits a hash."""
+
+    def __init__(self) -> None:
+        self._tables: list[NDArray[np.uint8]] = []
+        self._room = 0
+
+    def add(self, hashes: Hashes) -> None:
+        """More of them."""
+        if self._room < len(hashes):
+            n = max(len(hashes), 4_096, 2 * len(self._tables[-1]) if self._tables else 0)
+            self._tables.append(np.zeros(n * _FILTER_BITS // 8, np.uint8))
+            self._room = n
+        self._room -= len(hashes)
+        table = self._tables[-1]
+        for bits in filter_bits(hashes, np.uint64(8 * len(table))):
+            marks = np.left_shift(np.uint8(1), (bits & np.uint64(7)).astype(np.uint8))
+            np.bitwise_or.at(table, (bits >> np.uint64(3)).astype(np.int64), marks)
+
+    def has(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Which of these may have been put."""
+        found = np.zeros(len(hashes), np.bool_)
+        for table in self._tables:
+            here = np.ones(len(hashes), np.bool_)
+            for bits in filter_bits(hashes, np.uint64(8 * len(table))):
+                byte = table[(bits >> np.uint64(3)).astype(np.int64)]
+                here &= (byte >> (bits & np.uint64(7)).astype(np.uint8)) & 1 == 1
+            found |= here
+        return found
+
+
+def _bounds(major: Span) -> tuple[bytes | None, bytes | None]:
+    """The first key of a span and the first one behind it; None where there are no others."""
+    if major[0] >= major[1]:
+        return b"", b""
+    begin = max(0, major[0])
+    end = major[1].to_bytes(8, "big") if major[1] < _ALL else None
+    return begin.to_bytes(8, "big") if begin else None, end
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Errors of the store at `path` as ours."""
+    try:
+        yield
+    except (StoreError, pa.ArrowException) as error:
+        text = str(error).removeprefix("Compute error: ")
+        with suppress(OSError):  # the writer of its log does not always say why it gave up
+            if shutil.disk_usage(path.parent).free < _FREE and "No space left" not in text:
+                text += ": No space left on device"
+        raise StorageError(f"{text}; the job goes on from its last checkpoint") from error
+
+
+def _removed(store: Store, path: Path) -> None:
+    store.close(note=False)
+    shutil.rmtree(path, ignore_errors=True)
