@@ -7,6 +7,7 @@ Tonbo is asked for neither. Expired rows are not deleted; they are left out wher
 from __future__ import annotations
 
 import shutil
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -232,4 +233,8 @@ def _told(path: Path) -> Iterator[None]:
 
 def _removed(store: Store, path: Path) -> None:
     store.close(note=False)
-    shutil.rmtree(path, ignore_errors=True)
+    for _ in range(100):  # Tonbo may still be writing a file that nobody needs
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            break
+        time.sleep(0.01)
