@@ -40,6 +40,8 @@ SEAL_BATCHES = 16
 LOOKED_UP = 40_000
 """Looking one key up costs about as much as scanning so many rows."""
 _FILTER_BITS = 12
+_OPENS = 8
+"""On busy machines the manifest of a new store sometimes fails a race: it is made again, then."""
 _ALL = 1 << 64
 _FREE = 1 << 20
 """With fewer bytes a disk is full: a batch and what Tonbo writes beside it need more."""
@@ -69,16 +71,7 @@ class Generation:
         """Rows of the pin with earlier times have expired since."""
         self._hidden: tuple[_Hidden, ...] = ()
         self._filter = _Filter() if order == "hash" else None
-        try:
-            with _told(
-                self._path
-            ):  # no log is synced: after a crash a task goes back to its checkpoint
-                self._store = Store.open(
-                    path, coding.stored, "key", sync=False, seal_batches=SEAL_BATCHES
-                )
-        except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
-            raise
+        self._store = _opened(path, coding)
         weakref.finalize(self, _removed, self._store, path)
 
     def put(self, rows: pa.RecordBatch) -> None:
@@ -229,6 +222,19 @@ def _told(path: Path) -> Iterator[None]:
             if shutil.disk_usage(path.parent).free < _FREE and "No space left" not in text:
                 text += ": No space left on device"
         raise StorageError(f"{text}; the job goes on from its last checkpoint") from error
+
+
+def _opened(path: Path, coding: Coding) -> Store:
+    """A new store; no log is synced, for after a crash a task goes back to its checkpoint."""
+    for attempt in range(_OPENS):
+        try:
+            with _told(path):
+                return Store.open(path, coding.stored, "key", sync=False, seal_batches=SEAL_BATCHES)
+        except BaseException as error:
+            shutil.rmtree(path, ignore_errors=True)
+            if attempt + 1 == _OPENS or "precondition failed" not in str(error):
+                raise
+    raise AssertionError("unreachable")
 
 
 def _removed(store: Store, path: Path) -> None:
