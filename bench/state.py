@@ -3,8 +3,8 @@
 The events and windows of `bench windows` with a million keys, embedded, one task, into nowhere. In
 memory the groups take about five times `state_memory`. Groups of windows come back as these end;
 those of `global`, the one window of all rows, with the next row of their key. `seconds` is for all
-events, with the start of the job. The peer `memory` is Fabric with all groups in memory; DuckDB is
-a batch engine with all rows at once, and the oracle.
+events, with the start of the job. The peer `memory` is Fabric with all groups in memory; Flink has
+them in RocksDB; DuckDB is a batch engine with all rows at once, and the oracle.
 
 rss_mb        memory of the process at its highest while the job ran, without mapped files
 written_mb    what was written to files, merges included
@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from bench.harness import Answer, BenchError, Benchmark, Case, Engine
+from bench.windows import flink
 from bench.windows.data import Asked
 from bench.windows.runs import answer_of, framed
 
@@ -45,11 +46,14 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def engines(case: Case) -> Sequence[Engine]:
     """Files below memory, memory alone, and the oracle."""
-    return [
+    found = [
         Engine(None, "bench.state:arrow_run"),
         Engine("memory", "bench.state:memory_run"),
         Engine("duckdb", "bench.windows.peers:duckdb_run"),
     ]
+    if case.parameters["kind"] in flink.KINDS:
+        found.append(Engine("flink", "bench.windows.flink:run"))
+    return found
 
 
 def arrow_run(case: Case) -> StateRun:

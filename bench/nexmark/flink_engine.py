@@ -7,6 +7,7 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,9 @@ def server(slots: int) -> FlinkServer:
 
 
 class FlinkServer:
-    """The other end of `flink_server.py`."""
+    """The other end of `flink_server.py`; `settings` are beside those of all questions."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, settings: Mapping[str, str] | None = None) -> None:
         home = flink_home.home()
         script = Path(__file__).with_name("flink_server.py")
         begin = time.perf_counter()
@@ -50,7 +51,8 @@ class FlinkServer:
             [flink_home.python(home), str(script)], env=flink_home.environment(home), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        self.ask("start", settings=flink_sql.SETTINGS, slots=slots)
+        own = {**flink_sql.SETTINGS, **(settings or {})}
+        self.ask("start", settings=own, slots=slots)
         self.start_s = time.perf_counter() - begin
 
     def ask(self, command: str, **facts: object) -> dict[str, Any]:
