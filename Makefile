@@ -40,7 +40,7 @@ coverage: .venv/dev.stamp ## which lines of the pure cores the units and the sim
 	.ci/tests coverage
 
 soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a property
-	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/sim tests/faults \
+	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/_rust tests/sim tests/faults tests/state \
 		tests/coordinator/metadata tests/flight/test_leaks.py tests/bench tests/security \
 		tests/golden/test_expressions.py tests/clients/spark/plan/test_generated.py
 

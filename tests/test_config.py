@@ -105,7 +105,7 @@ def test_checkpoint_settings_from_the_environment_and_the_file(tmp_path: Path) -
     assert (found.interval_s, found.retained, found.state) == (2.0, 5, "rocksdb")
     placed = {"FABRIC_COORDINATOR_PLACEMENT": "bin_pack"}
     assert load(CoordinatorConfig, "coordinator", placed).placement == "bin_pack"
-    with pytest.raises(ConfigError, match="'rocksdb', 'arrow' or 'auto', got 'disk'"):
+    with pytest.raises(ConfigError, match="'arrow', 'tonbo' or 'auto', got 'disk'"):
         load(CheckpointConfig, "checkpoint", {"FABRIC_CHECKPOINT_STATE": "disk"})
 
 

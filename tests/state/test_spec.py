@@ -47,7 +47,7 @@ def test_what_can_t_be_is_refused(more: dict[str, Any], message: str) -> None:
 def test_stores_are_asked_for_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a name of its own, got s, s"):
         open_states("memory", [spec(), spec()])
-    with pytest.raises(ConfigError, match="'arrow' or 'auto', not 'redis'"):
+    with pytest.raises(ConfigError, match="'arrow', 'tonbo' or 'auto', not 'redis'"):
         open_states("redis", [spec()])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="needs a folder"):
         open_states("rocksdb", [spec()])

@@ -237,7 +237,7 @@ def test_frames_of_one_session_do_not_run_on_another(session: Session) -> None:
 
 def test_where_states_of_streams_lie_is_said_by_the_session() -> None:
     with fabric.connect() as session:
-        with pytest.raises(ConfigError, match="'rocksdb', 'arrow' or 'auto', got 'disk'"):
+        with pytest.raises(ConfigError, match="'arrow', 'tonbo' or 'auto', got 'disk'"):
             session.checkpoints(state="disk")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="interval_s must be a number, got '1'"):
             session.checkpoints(interval_s="1")  # type: ignore[arg-type]
