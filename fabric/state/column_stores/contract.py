@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fabric.errors import DataError
 from fabric.state.backend import Snapshot, SnapshotReader
 
 Hashes = NDArray[np.uint64]
@@ -57,7 +58,6 @@ class ColumnStore(ABC):
     schema: pa.Schema
     order: Order
 
-    @abstractmethod
     def put(
         self,
         generation: int,
@@ -74,9 +74,24 @@ class ColumnStore(ABC):
 
         Raises
         ------
+        DataError
+            The rows have other columns than `schema`.
         StorageError
             They can't be written.
         """
+        if not rows.schema.equals(self.schema):
+            raise DataError(
+                f"the store has the columns {columns_of(self.schema)}, "
+                f"got {columns_of(rows.schema)}"
+            )
+        if len(hashes):
+            self._put(generation, hashes, times, rows, replaces)
+
+    @abstractmethod
+    def _put(
+        self, generation: int, hashes: Hashes, times: Times, rows: pa.RecordBatch, replaces: bool
+    ) -> None:
+        """`put` of one row at least, which have the right columns."""
 
     @abstractmethod
     def remove(self, generation: int, hashes: Hashes, times: Times) -> None:
@@ -86,7 +101,8 @@ class ColumnStore(ABC):
     def take(self, hashes: Hashes) -> list[Found]:
         """Remove all rows with these hashes, and give them as `scan` does: a batch a generation.
 
-        What it costs grows with the rows that are found, not with those of the store.
+        What it costs should grow with the rows that are found, not with those of the store: it is
+        asked once a batch. `tonbo` scans the generations that may have one of them.
 
         Raises
         ------
@@ -164,3 +180,8 @@ class ColumnStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Remove its files; twice is fine. Snapshots stay until they are written."""
+
+
+def columns_of(schema: pa.Schema) -> str:
+    """A schema for a message."""
+    return ", ".join(f"{each.name}: {each.type}" for each in schema)

@@ -32,6 +32,7 @@ from fabric.state.column_stores.contract import (
     Span,
     Stored,
     Times,
+    columns_of,
 )
 from fabric.state.column_stores.run_files import (
     BLOCK_ROWS,
@@ -73,23 +74,9 @@ class RunStore(ColumnStore):
 
     # ---- changes
 
-    def put(
-        self,
-        generation: int,
-        hashes: Hashes,
-        times: Times,
-        rows: pa.RecordBatch,
-        *,
-        replaces: bool = False,
+    def _put(
+        self, generation: int, hashes: Hashes, times: Times, rows: pa.RecordBatch, replaces: bool
     ) -> None:
-        """See `ColumnStore.put`."""
-        if not rows.schema.equals(self.schema):
-            raise DataError(
-                f"the store has the columns {columns_of(self.schema)}, "
-                f"got {columns_of(rows.schema)}"
-            )
-        if not len(hashes):
-            return
         beside = [pa.array(hashes, pa.uint64()), pa.array(times, pa.int64())]
         added = pa.RecordBatch.from_arrays(
             [*beside, *rows.columns], schema=stored_schema(self.schema)
@@ -300,11 +287,6 @@ def _n_alike(runs: Sequence[Run], tier: int) -> int:
             break
         n += 1
     return n
-
-
-def columns_of(schema: pa.Schema) -> str:
-    """A schema for a message."""
-    return ", ".join(f"{each.name}: {each.type}" for each in schema)
 
 
 def _file(content: str) -> str:

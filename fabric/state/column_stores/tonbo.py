@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric.errors import DataError, StorageError
+from fabric.errors import StorageError
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores import scans
 from fabric.state.column_stores.contract import (
@@ -36,7 +36,7 @@ from fabric.state.column_stores.contract import (
     Times,
 )
 from fabric.state.column_stores.run_files import Folder, stored_schema
-from fabric.state.column_stores.runs import RunSnapshot, RunStore, columns_of
+from fabric.state.column_stores.runs import RunSnapshot, RunStore
 from fabric.state.column_stores.scans import Run
 from fabric.state.column_stores.tonbo_generation import Generation
 from fabric.state.column_stores.tonbo_rows import Coding, Piece, joined
@@ -62,23 +62,9 @@ class TonboStore(ColumnStore):
 
     # ---- changes
 
-    def put(
-        self,
-        generation: int,
-        hashes: Hashes,
-        times: Times,
-        rows: pa.RecordBatch,
-        *,
-        replaces: bool = False,
+    def _put(
+        self, generation: int, hashes: Hashes, times: Times, rows: pa.RecordBatch, replaces: bool
     ) -> None:
-        """See `ColumnStore.put`."""
-        if not rows.schema.equals(self.schema):
-            raise DataError(
-                f"the store has the columns {columns_of(self.schema)}, "
-                f"got {columns_of(rows.schema)}"
-            )
-        if not len(hashes):
-            return
         there = self._generations.get(generation)
         into = there or self._made()
         first, self._number = self._number, self._number + len(hashes)
