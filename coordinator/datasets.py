@@ -21,6 +21,7 @@ from fabric.coordinator.core.said import COUNT_MAX
 from fabric.coordinator.keys import check_key
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.replicas import in_common, spread_out
+from fabric.coordinator.views import VIEW, shown
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
 from fabric.ids import check_name
 from fabric.plan.bounds import DATASET_PARTITIONS_MAX
@@ -160,6 +161,18 @@ class Catalogue:
         self._datasets[location.name] = location
         return location, [_record(location), self._put(done)], location
 
+    def show(
+        self, request: pb.DatasetView
+    ) -> tuple[list[pb.DatasetLocation], list[str], list[Write]]:
+        """What a view was at a checkpoint: the changed datasets, and the names that are no more."""
+        read_schema(request.schema)
+        changed, dropped = shown(self._datasets, request)
+        self._datasets |= {each.name: each for each in changed}
+        for name in dropped:
+            del self._datasets[name]
+        gone = [Write("datasets", name, None) for name in dropped]
+        return changed, dropped, [*map(_record, changed), *gone]
+
     def move(self, name: str, place: int, owner: str) -> tuple[pb.DatasetLocation, list[Write]]:
         """Give one place among a dataset's owners to another agent, which holds all of it.
 
@@ -222,6 +235,10 @@ class Catalogue:
         current = self._datasets.get(request.name)
         if current is not None and request.mode in ("", "create"):
             raise _exists(request.name)
+        if current is not None and request.mode == "append" and current.made_by.startswith(VIEW):
+            raise ConfigError(
+                f"{request.name!r} is a view: the newest row of each key; write to another dataset"
+            )
         if current is not None and request.mode == "append":
             _check_append(request, current, schema)
             return tuple(current.owners), n_replicas(current)

@@ -30,7 +30,9 @@ from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import Stage, StageGraph, graph_text
 from fabric.coordinator.planner.states import state_lines
 from fabric.coordinator.replicas import check_count
+from fabric.coordinator.views import VIEW, refuse_other
 from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
+from fabric.ids import check_name
 from fabric.operators.functions.trust import signed
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
@@ -69,7 +71,7 @@ class Surroundings:
     `datasets` are those there are, `agents` the attached ones, `n_cpus` their processors together,
     `parallelism` the default, `broadcast_bytes` what a side of a join may have to be sent to all,
     `ask_s` how long a Flight server that the plan reads from may take to answer, `interval_s` how
-    far apart its checkpoints are.
+    far apart its checkpoints are, `running` the jobs that have not ended.
     """
 
     parallelism: int
@@ -80,6 +82,7 @@ class Surroundings:
     broadcast_bytes: int = BROADCAST_BYTES_MAX
     ask_s: float = 10.0
     interval_s: float = 10.0
+    running: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +237,7 @@ def _own_place(target: Target) -> str:
     match target:
         case StreamFileTarget(path=path, mode="error"):
             return os.path.realpath(path)
-        case DatasetTarget(name=name, mode="create"):
+        case DatasetTarget(name=name, mode="create" | "view"):
             return f"dataset {name!r}"
         case PostgresTarget(table=table, schema=schema, mode="create" | "overwrite"):
             return f"the table {schema}.{table}"
@@ -270,6 +273,9 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
 def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sink) -> None:
     of_stream = stream_of(sink.input) is not None
     current = around.datasets.get(target.name)
+    if target.mode == "view":
+        _check_view(target, around)
+        return
     if target.mode == "create" and current is not None:
         if of_stream:
             from fabric.io.dataset import stream_refused
@@ -283,6 +289,20 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sin
         check_layout(target.keys, target.n_partitions, target.replicas, current)
     elif around.agents:
         check_count(target.replicas, len(around.agents))
+
+
+def _check_view(target: DatasetTarget, around: Surroundings) -> None:
+    """A view takes the place of one whose job has ended, of nothing else."""
+    for name in (target.name, f"{target.name}.live"):
+        check_name(name, "view name")
+        if (there := around.datasets.get(name)) is None:
+            continue
+        refuse_other(there)
+        if (job := there.made_by.removeprefix(VIEW)) in around.running:
+            raise ConfigError(
+                f"view {target.name!r} is kept by job {job}, which runs; cancel it first, or give "
+                "this view another name"
+            )
 
 
 def _check_columns(current: pb.DatasetLocation, schema: pa.Schema, what: str) -> None:

@@ -374,9 +374,9 @@ class CoordinatorRuntime:
                 datasets={found.name: found for found in self._core.datasets.all()},
                 agents=frozenset(hello.agent_id for hello in agents),
                 broadcast_bytes=chosen(request.adaptive, self._config.adaptive).broadcast_bytes,
-                ask_s=self._config.ask_s,
+                ask_s=self._config.ask_s, running=self._core.running,
                 interval_s=self._config.checkpointing(request.checkpoint).interval_s,
-            )
+            )  # fmt: skip
         try:
             return prepare(request, around, self._config.plan_bytes_max, self._signer)
         except RecursionError:

@@ -134,6 +134,8 @@ class ControlService(ControlServicer):
         caller = current()
         if request.HasField("begin") and caller and not caller.claims.is_agent:
             request.begin.subject = caller.claims.key_owner  # agents say whose the key is
+        if request.HasField("view") and caller and not caller.claims.is_agent:
+            raise AuthError("only agents say where views are")
         return await self._in_thread(context, self._runtime.dataset, request)
 
     async def Depose(self, request: pb.Leadership, context: Any) -> pb.Leadership:

@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from fabric.clients.session.job import Job
     from fabric.clients.session.partition import Partition
     from fabric.clients.session.session import Session
+    from fabric.clients.session.view import View
     from fabric.errors import FabricError
     from fabric.plan.process import Process, ProcessContext
 
@@ -182,6 +183,7 @@ _WHERE = {
     "RowByRowWarning": "fabric.clients.dataframe.udf",
     "Session": "fabric.clients.session.session",
     "StreamOperatorNode": "fabric.clients.graph.operators",
+    "View": "fabric.clients.session.view",
     "Window": "fabric.clients.dataframe.window",
     "arrow_udf": "fabric.clients.dataframe.udf",
     "concat": "fabric.clients.dataframe.frame",
@@ -201,22 +203,23 @@ _MODULES = {
 __version__ = "0.1.0"
 __all__ = [
     "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "OperatorType", "Partition",
-    "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode", "Window",
-    "__version__", "all", "all_horizontal", "any_horizontal", "any_value", "approx_distinct",
-    "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or", "clients", "coalesce",
-    "col", "collect_list", "concat", "concat_list", "concat_str", "concat_ws", "connect", "corr",
-    "count", "count_distinct", "count_if", "count_window", "covar_pop", "covar_samp", "cume_dist",
-    "cumulative", "date_from_unix_date", "date_range", "dense_rank", "errors", "exclude", "first",
-    "first_value", "formats", "from_arrow", "from_dict", "from_dicts", "from_epoch", "from_pandas",
-    "from_polars", "functions", "global_window", "greatest", "grouping", "grouping_id", "hash",
-    "kurtosis", "lag", "last", "last_value", "lead", "least", "len", "list_repeat", "list_zip",
-    "lit", "make_date", "make_timestamp", "max", "max_by", "max_horizontal", "mean", "median",
-    "min", "min_by", "min_horizontal", "n_unique", "nth_value", "ntile", "percent_rank", "quantile",
-    "rank", "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc", "read_json",
-    "read_kafka", "read_parquet", "read_stream", "row_number", "selectors", "sequence", "session",
-    "skewness", "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum",
-    "sum_horizontal", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling",
-    "udf", "var", "var_pop", "variance", "when",
+    "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode", "View",
+    "Window", "__version__", "all", "all_horizontal", "any_horizontal", "any_value",
+    "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
+    "clients", "coalesce", "col", "collect_list", "concat", "concat_list", "concat_str",
+    "concat_ws", "connect", "corr", "count", "count_distinct", "count_if", "count_window",
+    "covar_pop", "covar_samp", "cume_dist", "cumulative", "date_from_unix_date", "date_range",
+    "dense_rank", "errors", "exclude", "first", "first_value", "formats", "from_arrow", "from_dict",
+    "from_dicts", "from_epoch", "from_pandas", "from_polars", "functions", "global_window",
+    "greatest", "grouping", "grouping_id", "hash", "kurtosis", "lag", "last", "last_value", "lead",
+    "least", "len", "list_repeat", "list_zip", "lit", "make_date", "make_timestamp", "max",
+    "max_by", "max_horizontal", "mean", "median", "min", "min_by", "min_horizontal", "n_unique",
+    "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
+    "read_dataset", "read_flight", "read_ipc", "read_json", "read_kafka", "read_parquet",
+    "read_stream", "row_number", "selectors", "sequence", "session", "skewness", "sliding", "spark",
+    "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal", "timestamp_micros",
+    "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var", "var_pop", "variance",
+    "when",
 ]  # fmt: skip
 
 

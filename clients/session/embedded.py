@@ -83,6 +83,8 @@ class EmbeddedSession(Session):
             stack.callback(self._transport.close)
             agent_id = new_id("agent")
             backend = _backend(agent_id, coordinator, self._transport, Path(folder))
+            assert isinstance(backend.datasets, DatasetFiles)
+            self._views = backend.datasets.views
             self._url = self._serve(backend, stack) if serve else ""
             address = self._url or f"local:{agent_id}"
             self._transport.register(address, backend.source, backend.datasets)
@@ -123,6 +125,13 @@ class EmbeddedSession(Session):
         """See `Session`; read straight from the agent's memory."""
         located = self.control.locate(pb.LocateRequest(job_id=status.job_id))
         yield from read_result(located, status.job_id, self._transport)
+
+    def view_rows(
+        self, address: str, name: str, partition: int, keys: pa.Table, *, live: bool
+    ) -> pa.Table:
+        """See `Session`; straight from the task."""
+        schema, rows = self._views.get(name, partition, keys, live=live)
+        return pa.Table.from_batches(rows, schema)
 
     def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
         """See `Session`; `NotFoundError` when this session does not serve."""
@@ -238,6 +247,7 @@ def _agent(
         cpus=os.cpu_count() or 1,
     )
     assert isinstance(backend.source, PartitionStore)
+    assert isinstance(backend.datasets, DatasetFiles)
     return AgentRuntime(
         hello=hello,
         link=LocalLink(coordinator),
@@ -252,5 +262,6 @@ def _agent(
             transport=backend.transport,
             locations=backend.locations,
             agent_id=backend.agent_id,
+            views=backend.datasets.views,
         ),
     )

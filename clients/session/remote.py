@@ -6,6 +6,7 @@ before a plan that reads them is submitted, and dropped when nobody can use them
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import threading
@@ -104,6 +105,21 @@ class RemoteSession(Session):
                     yield from ahead.popleft().result()
             while ahead:
                 yield from ahead.popleft().result()
+
+    def view_rows(
+        self, address: str, name: str, partition: int, keys: pa.Table, *, live: bool
+    ) -> pa.Table:
+        """See `Session`."""
+        if not address:
+            raise PeerLostError(f"partition {partition} of view {name!r} has no agent now")
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, keys.schema) as writer:
+            writer.write_table(keys)
+        answer = self._client(address).action(
+            "view.get", name=name, partition=partition, live=int(live),
+            keys=base64.b64encode(sink.getvalue()).decode(),
+        )  # fmt: skip
+        return pa.ipc.open_stream(base64.b64decode(answer["rows"])).read_all()
 
     def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
         """See `Session`."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.dataframe.read_files import Paths
     from fabric.clients.session.partition import Partition
+    from fabric.clients.session.view import View
     from fabric.io.live import Feed
     from fabric.plan.sources import StreamTarget
 
@@ -272,6 +273,18 @@ class Session(ABC):
 
         return read_dataset(name, session=self)
 
+    def view(self, name: str) -> View:
+        """The view that a job keeps under `name`; see `DataFrame.materialize`.
+
+        Raises
+        ------
+        NotFoundError
+            There is none: its job has not completed a checkpoint yet, or was cancelled.
+        """
+        from fabric.clients.session.view import View
+
+        return View(self, name)
+
     def read_stream(self, source: Any, **options: Any) -> DataFrame:
         """`fabric.read_stream`, to run here."""
         from fabric.clients.dataframe.streams import read_stream
@@ -294,6 +307,12 @@ class Session(ABC):
         """The program is about to end."""
 
     # ---- what each kind of session does its own way
+    @abstractmethod
+    def view_rows(
+        self, address: str, name: str, partition: int, keys: pa.Table, *, live: bool
+    ) -> pa.Table:
+        """The rows of keys of one partition of a view, asked of the agent at `address`."""
+
     @abstractmethod
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
         """The rows of a finished job."""

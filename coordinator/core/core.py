@@ -68,6 +68,11 @@ class CoordinatorCore:
         """The dataset catalogue, to be read only."""
         return self._catalogue
 
+    @property
+    def running(self) -> frozenset[str]:
+        """The jobs that have not ended."""
+        return frozenset(job_id for job_id, job in self._book.jobs.items() if job.ended is None)
+
     def agent_ids(self) -> list[str]:
         """Attached agents, in order."""
         return self._agents.ids()
@@ -396,8 +401,15 @@ class CoordinatorCore:
                     effects = self._book.note(now, "dataset dropped", dataset=request.drop.name)
             case "list":
                 reply.datasets.extend(catalogue.all())
+            case "view":
+                shown, dropped, writes = catalogue.show(request.view)
+                changed.datasets.extend(shown)
+                changed.dropped_datasets.extend(dropped)
+                reply.datasets.extend(shown)
             case _:
-                raise NotFoundError("a dataset request says begin, commit, abort, drop or list")
+                raise NotFoundError(
+                    "a dataset request says begin, commit, abort, drop, list or view"
+                )
         self._book.write(*writes)
         told = changed.datasets or changed.dropped_datasets
         before = self._announcer.tell(changed) if told else []

@@ -7,10 +7,12 @@ first task needs it, so that an idle agent stays small. Tests put their own engi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from fabric.config import StateBackend
 from fabric.errors import FabricError, InternalError
 from fabric.ids import TaskId
 from fabric.plan.nodes import Node, Sink
@@ -30,10 +32,15 @@ Splits = Mapping[int, Sequence[Split]]
 
 
 class SinkStart(NamedTuple):
-    """The how manieth start of a sink's tasks this is, and the job's folder that all hosts see."""
+    """The how manieth start of a sink's tasks this is, and the job's folder that all hosts see.
+
+    A sink with state keeps it as `state` says, in files below `scratch`.
+    """
 
     run: int
     folder: str
+    scratch: Path | None = None
+    state: StateBackend = "memory"
 
 
 class Stream(Protocol):
@@ -189,7 +196,10 @@ class FabricEngine:
 
         if isinstance(target, FileTarget | GateTarget):
             raise InternalError(f"a stream was planned to write a {type(target).__name__}")
-        return open_stream_sink(target, schema, task, n_tasks, run=start.run, folder=start.folder)
+        return open_stream_sink(
+            target, schema, task, n_tasks, run=start.run, folder=start.folder,
+            scratch=start.scratch, state=start.state,
+        )  # fmt: skip
 
     def open_sink(
         self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart

@@ -147,6 +147,7 @@ class AgentProcess:
                 transport=transport,
                 locations=self._locations,
                 agent_id=self.agent_id,
+                views=self._datasets.views,
             ),
             served=backend.exchanges,
             ring_bytes=self._split.ring if config.memory else 0,

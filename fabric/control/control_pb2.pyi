@@ -1082,18 +1082,20 @@ class AgentList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentStatus, _Mapping]]] = ...) -> None: ...
 
 class DatasetRequest(_message.Message):
-    __slots__ = ("begin", "commit", "abort", "drop", "list")
+    __slots__ = ("begin", "commit", "abort", "drop", "list", "view")
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
     DROP_FIELD_NUMBER: _ClassVar[int]
     LIST_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
     begin: DatasetBegin
     commit: DatasetCommit
     abort: DatasetAbort
     drop: DatasetDrop
     list: DatasetList
-    def __init__(self, begin: _Optional[_Union[DatasetBegin, _Mapping]] = ..., commit: _Optional[_Union[DatasetCommit, _Mapping]] = ..., abort: _Optional[_Union[DatasetAbort, _Mapping]] = ..., drop: _Optional[_Union[DatasetDrop, _Mapping]] = ..., list: _Optional[_Union[DatasetList, _Mapping]] = ...) -> None: ...
+    view: DatasetView
+    def __init__(self, begin: _Optional[_Union[DatasetBegin, _Mapping]] = ..., commit: _Optional[_Union[DatasetCommit, _Mapping]] = ..., abort: _Optional[_Union[DatasetAbort, _Mapping]] = ..., drop: _Optional[_Union[DatasetDrop, _Mapping]] = ..., list: _Optional[_Union[DatasetList, _Mapping]] = ..., view: _Optional[_Union[DatasetView, _Mapping]] = ...) -> None: ...
 
 class DatasetBegin(_message.Message):
     __slots__ = ("name", "schema", "keys", "n_partitions", "mode", "idempotency_key", "replicas", "subject")
@@ -1140,6 +1142,22 @@ class DatasetDrop(_message.Message):
 class DatasetList(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class DatasetView(_message.Message):
+    __slots__ = ("name", "schema", "keys", "owners", "transaction", "rows")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    OWNERS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    schema: bytes
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    owners: _containers.RepeatedScalarFieldContainer[str]
+    transaction: str
+    rows: int
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., transaction: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class DatasetReply(_message.Message):
     __slots__ = ("transaction", "location", "datasets", "addresses")

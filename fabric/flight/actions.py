@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import all_owners, n_lacking, n_replicas
 from fabric.errors import ConfigError, NotFoundError
@@ -81,6 +83,12 @@ class Actions:
                 {"transaction": str, "name": str}, self._abort,
             ),
             ActionKind("dataset.drop", "write", "{name}: remove it", {"name": str}, self._drop),
+            ActionKind(
+                "view.get", "read",
+                "{name, partition, keys (base64 IPC stream), live 0 or 1}: rows (base64 IPC "
+                "stream) of these keys, of a view that this agent keeps a partition of",
+                {"name": str, "partition": int, "keys": str, "live": int}, self._view_get,
+            ),
             ActionKind(
                 "dataset.discard", "agent", "{name, transaction}: agents remove files here",
                 {"name": str, "transaction": str}, self._discard,
@@ -192,6 +200,22 @@ class Actions:
         self._backend.locations.forget_dataset(location.name)
         return {"name": location.name}
 
+    def _view_get(self, fields: Fields, _claims: Claims) -> dict[str, object]:
+        name, keys = _needed(fields, "name"), _base64(_needed(fields, "keys"), "keys")
+        partition = _count(fields.get("partition", 0), "partition")
+        try:
+            asked = pa.ipc.open_stream(keys).read_all()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise ConfigError("field 'keys' must be base64 of an Arrow IPC stream") from error
+        schema, found = self._backend.datasets.views.get(
+            name, partition, asked, live=bool(fields.get("live"))
+        )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema) as writer:
+            for rows in found:
+                writer.write_batch(rows)
+        return {"rows": base64.b64encode(sink.getvalue()).decode()}
+
     def _discard(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         name, transaction = _needed(fields, "name"), _needed(fields, "transaction")
         self._backend.datasets.discard(name, transaction)
@@ -263,11 +287,12 @@ def _part(transaction: str, part: object) -> pb.CommittedPart:
     )
 
 
-def _base64(text: str) -> bytes:
+def _base64(text: str, what: str = "schema") -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error) as error:
-        raise ConfigError("field 'schema' must be base64 of an Arrow IPC schema message") from error
+        form = "schema message" if what == "schema" else "stream"
+        raise ConfigError(f"field {what!r} must be base64 of an Arrow IPC {form}") from error
 
 
 def _about(location: pb.DatasetLocation) -> dict[str, object]:

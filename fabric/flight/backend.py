@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import pyarrow as pa
+
 from fabric._cython.shuffle.datasets.files import DatasetFolder
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.control import control_pb2 as control
@@ -36,12 +38,25 @@ class FlightControl(Protocol):
         """Every job the coordinator remembers."""
 
 
+class ServedViews(Protocol):
+    """The newest row of each key, of views whose partitions are here."""
+
+    def get(
+        self, name: str, partition: int, keys: pa.Table, *, live: bool = False
+    ) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+        """Rows of `keys`, which has the view's key columns."""
+
+
 class ServedDatasets(DatasetStore, Protocol):
     """Dataset files that a server reads and writes natively."""
 
     @property
     def native(self) -> DatasetFolder:
         """The files as the data plane has them."""
+
+    @property
+    def views(self) -> ServedViews:
+        """Those kept on this agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,8 @@ def target_text(target: Target) -> str:
             given += ", force=True" if force else ""
             listed = f", partition_by=[{', '.join(map(quoted, by))}]" if by else ""
             return f"write_{format}({quoted(path)}{listed}{given})"
+        case DatasetTarget(name=name, keys=keys, mode="view"):
+            return f"materialize({quoted(name)}, key=[{', '.join(map(quoted, keys))}])"
         case DatasetTarget(name=name, keys=keys, replicas=replicas):
             listed = f", keys=[{', '.join(map(quoted, keys))}]" if keys else ""
             copies = f", replicas={replicas}" if replicas else ""

@@ -926,18 +926,20 @@ class FileTarget(_message.Message):
     def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., rows_max: _Optional[int] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class DatasetTarget(_message.Message):
-    __slots__ = ("name", "keys", "n_partitions", "mode", "replicas")
+    __slots__ = ("name", "keys", "n_partitions", "mode", "replicas", "kind")
     NAME_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     name: str
     keys: _containers.RepeatedScalarFieldContainer[str]
     n_partitions: int
     mode: str
     replicas: int
-    def __init__(self, name: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
+    kind: str
+    def __init__(self, name: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., replicas: _Optional[int] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class FlightTarget(_message.Message):
     __slots__ = ("uri", "path", "token", "tls_roots", "insecure")

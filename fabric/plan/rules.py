@@ -308,10 +308,28 @@ def _sink(node: Sink, schema: pa.Schema) -> Columns:
                 near = nearest(key, schema.names)
                 keys = tuple(near if k == key else k for k in target.keys) if near else None
                 line = replace(node, target=replace(target, keys=keys)) if keys else None
-                raise mended(f"there is no column {quoted(key)} to partition by", line)
+                what = "know rows by" if target.mode == "view" else "partition by"
+                raise mended(f"there is no column {quoted(key)} to {what}", line)
+        if target.mode == "view":
+            _check_view(target, schema)
     if isinstance(target, PostgresTarget):
         _check_keys(node, target, schema)
     return [("rows", pa.int64())]
+
+
+def _check_view(target: DatasetTarget, schema: pa.Schema) -> None:
+    """Refuse a view whose rows nothing tells apart."""
+    if not target.keys:
+        raise PlanError(
+            f"a view holds the newest row of each key; write: .materialize({quoted(target.name)}, "
+            "key=[…])"
+        )
+    _no_doubles(target.keys, "the key names")
+    if target.kind and (target.kind not in schema.names or target.kind in target.keys):
+        raise PlanError(f"there is no column {quoted(target.kind)} that says how rows change")
+    for key in target.keys:
+        if not is_groupable(dtype := schema.field(key).type):
+            raise PlanError(f"a view can't know rows by {quoted(key)}: {dtype}")
 
 
 def _check_keys(node: Sink, target: PostgresTarget, schema: pa.Schema) -> None:

@@ -18,7 +18,7 @@ Acknowledge = Literal["received", "checkpoint"]
 NexmarkTable = Literal["event", "person", "auction", "bid"]
 FileMode = Literal["error", "overwrite", "append"]
 Schemas = Literal["strict", "union"]
-DatasetMode = Literal["create", "append", "overwrite"]
+DatasetMode = Literal["create", "append", "overwrite", "view"]
 StreamMode = Literal["error", "append"]
 PostgresMode = Literal["create", "append", "upsert", "overwrite"]
 OptionValue: TypeAlias = str | bool | int | tuple[str, ...] | pa.Schema
@@ -276,7 +276,8 @@ class FileTarget:
 class DatasetTarget:
     """Write a dataset of this fabric, hash-partitioned by `keys` (none: round-robin).
 
-    Each partition is written to `replicas` agents; 0: those the dataset has, else 1.
+    Each partition is written to `replicas` agents; 0: those the dataset has, else 1. A "view" is
+    the newest row of each key while its job runs; column `kind` says how a row changes it.
     """
 
     name: str
@@ -284,6 +285,7 @@ class DatasetTarget:
     n_partitions: int = 0
     mode: DatasetMode = "create"
     replicas: int = 0
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

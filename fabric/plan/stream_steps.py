@@ -240,6 +240,8 @@ def _changes(node: Changes, stream: Stream) -> Stream:
 
 def _sink(node: Sink, stream: Stream) -> Stream:
     target = node.target
+    if isinstance(target, DatasetTarget) and target.kind:
+        _upserts(target.keys, stream)
     if stream.changes:
         raise PlanError(
             "these results change, and what is written can't be taken back; write: "

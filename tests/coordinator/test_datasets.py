@@ -290,3 +290,62 @@ def test_a_dataset_says_which_write_made_it(shop: Shop) -> None:
     assert found() == "job-1.2.made"
     shop.commit(shop.begin(mode="overwrite", idempotency_key="job-4.0"), part("w", 1))
     assert found() == "job-4.0"
+
+
+def view_request(transaction: str, name: str = "v", **fields: object) -> pb.DatasetView:
+    chosen = {"schema": SCHEMA.serialize().to_pybytes(), "keys": ["k"], "owners": ["x"], "rows": 3}
+    return pb.DatasetView(name=name, transaction=transaction, **(chosen | fields))
+
+
+def test_a_view_is_at_its_newest_checkpoint(shop: Shop) -> None:
+    def show(transaction: str, **fields: object) -> list[str]:
+        changed, dropped, writes = shop.catalogue.show(view_request(transaction, **fields))
+        shop.store.apply(writes)
+        shop.open()
+        return [each.name for each in changed] + [f"-{name}" for name in dropped]
+
+    assert show("view.job-1.1.5") == ["v", "v.live"]
+    assert show("view.job-1.1.6") == ["v"]
+    assert shop.catalogue.get("v").version == 2
+    for older in ("view.job-1.1.5", "view.job-1.1.6", "view.job-1.0.9"):
+        assert show(older, rows=9) == []
+    assert show("view.job-1.2.1", owners=["y"]) == ["v", "v.live"]
+    live = shop.catalogue.get("v.live")
+    assert (live.parts[0].transaction, list(live.owners)) == ("view.job-1.2.live", ["y"])
+    assert show("view.job-1.2.final") == ["v", "-v.live"]
+    assert show("view.job-1.2.7") == []
+    assert shop.catalogue.get("v").made_by == "view.job-1"
+    assert show("view.job-2.1.1") == ["v", "v.live"]
+    assert [each.rows for each in shop.catalogue.all()] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"transaction": "view.job-1.1"}, "is not a checkpoint of a view"),
+        ({"transaction": "tx.job-1.1.1"}, "is not a checkpoint of a view"),
+        ({"transaction": "view.job-1.x.1"}, "is not a checkpoint of a view"),
+        ({"transaction": "view.a/b.1.1"}, "not allowed"),
+        ({"name": "../v"}, "not allowed"),
+        ({"name": "v" * 125}, "not allowed"),
+        ({"keys": []}, "has no key"),
+        ({"owners": []}, "can't have so many partitions"),
+        ({"rows": (1 << 64) - 1}, "can't have 18446744073709551615 rows"),
+        ({"name": "d"}, "'d' exists and is not a view"),
+    ],
+)
+def test_what_can_be_no_view_is_refused(
+    shop: Shop, fields: dict[str, object], message: str
+) -> None:
+    shop.commit(shop.begin())
+    with pytest.raises(ConfigError, match=message):
+        shop.catalogue.show(view_request(**({"transaction": "view.job-1.1.1"} | fields)))
+    assert [each.name for each in shop.catalogue.all()] == ["d"]
+
+
+def test_nothing_is_appended_to_a_view(shop: Shop) -> None:
+    shop.catalogue.show(view_request("view.job-1.1.5"))
+    with pytest.raises(ConfigError, match="'v' is a view: the newest row of each key"):
+        shop.begin("v", mode="append")
+    with pytest.raises(DataError):
+        shop.catalogue.show(view_request("view.job-1.1.6", schema=b"no"))

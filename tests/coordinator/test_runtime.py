@@ -244,7 +244,7 @@ def test_datasets(runtime: CoordinatorRuntime, scan: Scan) -> None:
     listed = runtime.dataset(pb.DatasetRequest(list=pb.DatasetList()))
     assert [location.name for location in listed.datasets] == ["d"]
     runtime.dataset(pb.DatasetRequest(drop=pb.DatasetDrop(name="d")))
-    with pytest.raises(NotFoundError, match="begin, commit, abort, drop or list"):
+    with pytest.raises(NotFoundError, match="begin, commit, abort, drop, list or view"):
         runtime.dataset(pb.DatasetRequest())
 
 

@@ -290,8 +290,8 @@ def test_errors_in_the_middle_of_a_stream_keep_their_kind(rig: FlightRig) -> Non
 def test_actions_list_themselves_by_scope(rig: FlightRig) -> None:
     with rig.client("read") as reader, rig.client("write") as writer:
         offered = reader.actions()
-        assert offered[:4] == ["healthcheck", "job.list", "job.logs", "dataset.list"]
-        assert offered[4:] == ["RenewFlightEndpoint", *SESSIONS]
+        assert offered[:5] == ["healthcheck", "job.list", "job.logs", "dataset.list", "view.get"]
+        assert offered[5:] == ["RenewFlightEndpoint", *SESSIONS]
         assert "dataset.begin" in writer.actions()
         assert "CancelFlightInfo" not in writer.actions()
         assert "dataset.discard" not in writer.actions()

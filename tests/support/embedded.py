@@ -127,6 +127,7 @@ def _agent(
     agent_id = backend.agent_id
     assert isinstance(backend.source, PartitionStore)
     assert isinstance(backend.control, CoordinatorRuntime)
+    assert isinstance(backend.datasets, DatasetFiles)
     return AgentRuntime(
         hello=pb.Hello(agent_id=agent_id, address=f"local:{agent_id}", slots=slots, cpus=1),
         link=LocalLink(backend.control),
@@ -143,5 +144,6 @@ def _agent(
             transport=backend.transport,
             locations=backend.locations,
             agent_id=backend.agent_id,
+            views=backend.datasets.views,
         ),
     )

@@ -231,6 +231,7 @@ class FlightRig:
             transport=self.transports[agent],
             locations=self.control.tables[agent],
             agent_id=agent,
+            views=self.files[agent].views,
         )
 
     def add_edge(

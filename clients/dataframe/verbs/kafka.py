@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, get_args
 
 from typing_extensions import Unpack
 
@@ -23,9 +23,11 @@ from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import Node
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import RAW, Guarantee, KafkaTarget, RowFormat
+from fabric.plan.sources import RAW, DatasetTarget, Guarantee, KafkaTarget, RowFormat
 from fabric.plan.stream_check import stream_of
 from fabric.plan.streams import Changes
+
+Upserts = TypeVar("Upserts", KafkaTarget, DatasetTarget)
 
 if TYPE_CHECKING:
     from fabric.clients.session.job import Job
@@ -202,7 +204,7 @@ def kafka_target(
     )
 
 
-def upserted(node: Node, target: KafkaTarget) -> tuple[Node, KafkaTarget]:
+def upserted(node: Node, target: Upserts) -> tuple[Node, Upserts]:
     """The rows to write and their target: changing results become upserts by the target's key."""
     stream = stream_of(node)
     if stream is None or not stream.changes or target.kind:

@@ -15,13 +15,17 @@ from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import choice, column_name, whole
 from fabric.clients.dataframe.read import roots_of
 from fabric.clients.dataframe.read_files import file_options
+from fabric.clients.dataframe.streams.lengths import Length
 from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError
 from fabric.ids import check_name
 from fabric.io.files.folders import ENDINGS, local_path
 from fabric.io.sinks import encoders
-from fabric.plan import sources
+from fabric.plan import nodes, sources
+from fabric.plan.faults import quoted
 from fabric.plan.sources import DatasetMode, FileMode, PostgresMode
+from fabric.plan.stream_check import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.session.job import Job
@@ -173,6 +177,62 @@ class WritingVerbs(Verbs):
         roots = roots_of(uri, tls_roots, token, insecure)
         target = sources.FlightTarget(uri, tuple(path), token, roots, insecure)
         return self._sink(target, name, wait)
+
+    def materialize(
+        self,
+        name: str,
+        *,
+        key: str | Iterable[str],
+        parallelism: int | None = None,
+        latency: Length | None = None,
+    ) -> Job:
+        """Start a job that keeps the newest row of each key of a stream; returns at once.
+
+        The rows are the dataset `name`: any Flight client reads them while the job runs, as of the
+        last complete checkpoint. ``session.view(name)`` looks single keys up. Rows of changing
+        results take the place of earlier ones, or take them back. When the stream ends, the last
+        rows stay as a dataset; when the job is cancelled or fails, they go.
+
+        Parameters
+        ----------
+        key
+            The columns that a row is known by; of changing results those that tell them apart. Null
+            equals null.
+        parallelism
+            How many tasks keep it; each is a partition of the dataset.
+        latency
+            See `write_stream`.
+
+        Raises
+        ------
+        PlanError
+            The frame is not a stream, or these columns do not tell its rows apart.
+        ConfigError
+            There is a dataset of that name, or a view whose job runs.
+
+        Examples
+        --------
+        >>> import fabric
+        >>> from fabric import col, streams
+        >>> with fabric.connect() as session:
+        ...     rows = streams.generator(n_rows=1_000, n_keys=10, session=session)
+        ...     totals = rows.group_by("key").agg(n=col("row").count())
+        ...     job = totals.materialize("totals", key="key").wait()
+        ...     session.view("totals").get(3)["key"]
+        3
+        """
+        if stream_of(self._node) is None:
+            raise PlanError(
+                "materialize keeps the newest rows of a stream, and this is a table; write: "
+                f".write_dataset({quoted(name)})"
+            )
+        given = [key] if isinstance(key, str | Expr) or not isinstance(key, Iterable) else key
+        keys = tuple(column_name(each, "materialize: key") for each in given)
+        target = sources.DatasetTarget(check_name(name, "view name"), keys, mode="view")
+        rows, target = upserted(self._node, target)
+        root = nodes.Sink(nodes.Exchange(rows, "hash", keys), target)
+        frame = self._then(root)
+        return frame.submit(f"view {name}", parallelism=parallelism, latency=latency)
 
     def write_dataset(
         self,

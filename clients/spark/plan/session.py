@@ -24,6 +24,8 @@ from fabric.plan.nodes import Plan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from fabric.clients.session.view import View
+
 
 class SparkPlanSession(Session):
     """Plans run in `spark`; what `connect` started itself, `close` stops.
@@ -75,6 +77,16 @@ class SparkPlanSession(Session):
         """None to be read by Flight clients: raises `NotFoundError`."""
         self._control.locate(pb.LocateRequest(job_id=status.job_id))
         return []
+
+    def view(self, name: str) -> View:
+        """See `Session`; a fabric keeps it."""
+        return self._home_session().view(name)
+
+    def view_rows(
+        self, address: str, name: str, partition: int, keys: pa.Table, *, live: bool
+    ) -> pa.Table:
+        """See `Session`."""
+        return self._home_session().view_rows(address, name, partition, keys, live=live)
 
     def home(self) -> DatasetHome:
         """The fabric that plans read and write datasets of."""

@@ -35,9 +35,14 @@ def context_of(node: str, begin: sp.Begin) -> Context:
     stream = begin.stream
     return Context(
         node, begin.task, begin.n_tasks, Path(begin.scratch),
-        state=next((name for name in get_args(StateBackend) if name == stream.state), "memory"),
+        state=state_of(stream),
         state_bytes=stream.state_bytes or None,
     )  # fmt: skip
+
+
+def state_of(stream: pb.StreamDeploy) -> StateBackend:
+    """Where the job keeps its state."""
+    return next((name for name in get_args(StateBackend) if name == stream.state), "memory")
 
 
 def splits_of(begin: sp.Begin) -> dict[int, Sequence[str]]:
@@ -83,10 +88,10 @@ class Restored:
             failpoints.reach("stream.state-restored")
 
     def sink(self, sink: StreamSink | None) -> None:
-        """How many rows were written; the first task counts those of all."""
-        if sink is not None and self._task == 0:
-            for _, reader in self._of(sink.node):
-                sink.rows += int.from_bytes(reader.read("rows").to_pybytes(), "little")
+        """How many rows were written, which the first task counts of all, and a sink's state."""
+        if sink is not None and self._manifest is not None:
+            readers = [reader for _, reader in self._of(sink.node)]
+            sink.restore(readers, key_groups(self._task, self._n_tasks), counts=self._task == 0)
 
     def results(self, node: str, results: Results | None, outputs: Outputs) -> None:
         """Rows that wait for whoever collects them."""

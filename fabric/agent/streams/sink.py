@@ -5,12 +5,18 @@ One job: a writer that prepares at each barrier, and the handles that are still 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from fabric import failpoints
 from fabric.checkpoint.manifest import FINAL, SinkHandle
+from fabric.operators.contract import Files, Snapshot, SnapshotReader
+from fabric.operators.key_groups import hashes_of
+from fabric.operators.streams.packed import Joint, parts_of
+
+_STATE = "state"
 
 
 class StreamWriter(Protocol):
@@ -30,6 +36,20 @@ class StreamWriter(Protocol):
 
     def abandon(self) -> None:
         """Remove what was not prepared; any thread may call it, at any time, twice."""
+
+
+@runtime_checkable
+class StatefulWriter(Protocol):
+    """A writer whose rows are part of the checkpoint, as those of a view."""
+
+    def snapshot(self) -> Snapshot:
+        """What it had when it prepared last."""
+
+    def restore(self, snapshots: Sequence[SnapshotReader], hashes: tuple[int, int]) -> None:
+        """Go on with the rows of a checkpoint whose keys have these hashes."""
+
+    def counts(self) -> Mapping[str, int]:
+        """What it holds, for `Job.status`."""
 
 
 class StreamSink:
@@ -56,6 +76,30 @@ class StreamSink:
         """The same for what the task has at its end."""
         self._prepare(FINAL)
         return tuple(self._handles)
+
+    def snapshot(self) -> Snapshot:
+        """How many rows were written, and the writer's state: of what was prepared last."""
+        rows = Files({"rows": self.rows.to_bytes(8, "little")})
+        if isinstance(self.writer, StatefulWriter):
+            return Joint({"": rows, _STATE: self.writer.snapshot()})
+        return rows
+
+    def restore(
+        self, snapshots: Sequence[SnapshotReader], key_groups: range, *, counts: bool
+    ) -> None:
+        """Go on from a checkpoint; `counts`: with the rows that all tasks had written."""
+        if counts:
+            for each in snapshots:
+                self.rows += int.from_bytes(each.read("rows").to_pybytes(), "little")
+        if isinstance(self.writer, StatefulWriter):
+            states = [part for part in parts_of(snapshots, _STATE) if part.names()]
+            self.writer.restore(states, hashes_of(key_groups))
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What the writer holds, by node path."""
+        if isinstance(self.writer, StatefulWriter):
+            return {self.node: dict(self.writer.counts())}
+        return {}
 
     def _prepare(self, checkpoint: int) -> None:
         try:

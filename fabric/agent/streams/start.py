@@ -29,7 +29,7 @@ from fabric.agent.streams.edges import Edges
 from fabric.agent.streams.inputs import Channels
 from fabric.agent.streams.orders import Orders
 from fabric.agent.streams.progress import Progress
-from fabric.agent.streams.restoring import Restored, context_of, splits_of
+from fabric.agent.streams.restoring import Restored, context_of, splits_of, state_of
 from fabric.agent.streams.results import Results
 from fabric.agent.streams.sink import StreamSink
 from fabric.agent.streams.sources import Sources
@@ -102,7 +102,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         stack.callback(sources.close)
         stack.enter_context(parts.cancellation.waking(sources.interrupt))
         chain = _chain(root, parts, folder, restored, stack)
-        sink = _sink(root, parts, stack)
+        sink = _sink(root, parts, folder, stack)
         results = _results(parts, folder)
         restored.sink(sink)
         restored.results(f"{root.path}#result", results, parts.outputs)
@@ -190,12 +190,12 @@ def _readers(top: Node, parts: Parts) -> dict[int, tuple[str, StreamReader]]:
     return found
 
 
-def _sink(root: Node, parts: Parts, stack: ExitStack) -> StreamSink | None:
+def _sink(root: Node, parts: Parts, folder: Path, stack: ExitStack) -> StreamSink | None:
     if not isinstance(root, Sink):
         return None
     schema = parts.engine.schema_of(root.input)
     stream = parts.spec.deploy.stream
-    start = SinkStart(stream.turn, stream.folder)
+    start = SinkStart(stream.turn, stream.folder, folder / "sink", state_of(stream))
     writer = parts.engine.open_stream_sink(root.target, schema, parts.spec.id, parts.n_tasks, start)
     stack.callback(writer.abandon)  # what was prepared stays
     stack.enter_context(parts.cancellation.waking(writer.interrupt))

@@ -101,7 +101,8 @@ class StreamTask:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What sources and operators have counted, by node path."""
-        return {**self._sources.counts(), **self._chain.counts()}
+        written = {} if self._sink is None else self._sink.counts()
+        return {**self._sources.counts(), **self._chain.counts(), **written}
 
     # ---- in
 
@@ -254,7 +255,7 @@ class StreamTask:
         handles: dict[str, tuple[SinkHandle, ...]] = {}
         if (sink := self._sink) is not None:
             handles[sink.node] = sink.on_end() if last else sink.on_barrier(checkpoint)
-            states[sink.node] = Files({"rows": sink.rows.to_bytes(8, "little")})
+            states[sink.node] = sink.snapshot()
         if self._results is not None:
             states[f"{self._node}#result"] = self._results.on_barrier()
         return Taken(

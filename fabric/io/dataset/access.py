@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fabric.control import control_pb2 as pb
 from fabric.errors import InternalError, PeerLostError
 from fabric.flight.backend import FlightControl
 from fabric.flight.locations import LocationTable
 from fabric.flight.transport import Transport
+
+if TYPE_CHECKING:
+    from fabric.io.dataset.views import Views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,8 @@ class DatasetAccess:
     locations: LocationTable
     agent_id: str
     """Whose it is: what lies here is read here."""
+    views: Views
+    """Those that this agent keeps."""
 
     def location(self, name: str) -> pb.DatasetLocation:
         """The newest version, asked of the coordinator; `NotFoundError` when there is none."""

@@ -16,6 +16,7 @@ from fabric._cython.shuffle.datasets.files import DatasetFolder, FileWriter
 from fabric.flight.descriptor import PutPath
 from fabric.flight.ticket import DatasetRequest
 from fabric.flight.transport import PartReceipt
+from fabric.io.dataset.views import Views
 
 
 class DatasetFiles:
@@ -23,6 +24,8 @@ class DatasetFiles:
 
     def __init__(self, folder: str | os.PathLike[str], agent_id: str = "") -> None:
         self._native = DatasetFolder(os.fspath(folder), agent_id, PartReceipt)
+        self.views = Views(self._native)
+        """Of what running jobs keep here: their partitions become files when they are read."""
 
     @property
     def native(self) -> DatasetFolder:

@@ -116,7 +116,7 @@ def take_back(
         It is still seen; unless the error is `retryable`, it always will be.
     """
     for kind, group in _grouped(_without(handles, kept)).items():
-        if kind not in ("stream-file", "dataset", "flight", *_TARGETED):
+        if kind not in ("stream-file", "dataset", "view", "flight", *_TARGETED):
             raise InternalError(f"a sink of kind {kind!r} is not one of a stream")
         _module(kind).take_back(group, *_needed(kind, target))
 
@@ -162,6 +162,10 @@ def discard(
         from fabric.io.streams.sinks import files as stream_files
 
         stream_files.discard(target, job, stage)
+    elif isinstance(target, DatasetTarget) and target.mode == "view":
+        from fabric.io.dataset import view_sink
+
+        view_sink.discard(target, job, published=published)
     elif isinstance(target, KafkaTarget):
         from fabric.io.kafka import sink
 
@@ -211,6 +215,10 @@ def _module(kind: str) -> Any:
             from fabric.io import dataset
 
             return dataset
+        case "view":
+            from fabric.io.dataset import view_sink
+
+            return view_sink
         case "kafka":
             from fabric.io.kafka import sink
 

@@ -23,7 +23,6 @@ from fabric.operators.key_groups import hashes_of
 from fabric.operators.streams.accumulators import as_type
 from fabric.operators.streams.columns import grown
 from fabric.operators.streams.packed import Joint, parts_of
-from fabric.plan.types import plain
 from fabric.state.column_stores import (
     ALL_TIMES,
     ColumnStore,
@@ -31,6 +30,7 @@ from fabric.state.column_stores import (
     Order,
     column_engine,
     open_column_store,
+    stored_type,
 )
 
 _COLD = "cold"
@@ -60,12 +60,8 @@ class ColdGroups:
 
     @classmethod
     def opened(cls, context: Context, schema: pa.Schema, step: int, order: Order) -> ColdGroups:
-        """In the folder of an operator, for rows of `schema`.
-
-        Dictionaries are stored as their values, for each file would have one of its own; views as
-        what they show, for Arrow takes no rows of them.
-        """
-        stored = pa.schema([field.with_type(_stored(field.type)) for field in schema])
+        """In the folder of an operator, for rows of `schema`."""
+        stored = pa.schema([field.with_type(stored_type(field.type)) for field in schema])
         engine = column_engine(context.state)
         return cls(open_column_store(engine, stored, context.folder, order=order), schema, step)
 
@@ -186,13 +182,6 @@ class Recency:
 
     def _reach(self, ids: NDArray[np.int64]) -> None:
         self._last = grown(self._last, int(ids.max()) + 1 if len(ids) else 0)
-
-
-def _stored(dtype: pa.DataType) -> pa.DataType:
-    dtype = plain(dtype)
-    if pa.types.is_string_view(dtype):
-        return pa.string()
-    return pa.binary() if pa.types.is_binary_view(dtype) else dtype
 
 
 def _whole(found: Iterator[Found]) -> Iterator[pa.RecordBatch]:

@@ -102,12 +102,13 @@ def write_target(target: Target) -> pb.Target:
     match target:
         case FileTarget():
             return pb.Target(file=_file(target))
-        case DatasetTarget(name, keys, n_partitions, mode, replicas):
+        case DatasetTarget(name, keys, n_partitions, mode, replicas, kind):
             return pb.Target(
                 dataset=pb.DatasetTarget(
-                    name=name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas
+                    name=name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas,
+                    kind=kind,
                 )
-            )
+            )  # fmt: skip
         case FlightTarget() as given:
             flight = pb.FlightTarget(
                 uri=given.uri,
@@ -182,7 +183,7 @@ def read_target(message: pb.Target) -> Target:
             data = message.dataset
             mode = choice(data.mode, DatasetMode, "mode")
             keys = tuple(data.keys)
-            return DatasetTarget(data.name, keys, data.n_partitions, mode, data.replicas)
+            return DatasetTarget(data.name, keys, data.n_partitions, mode, data.replicas, data.kind)
         case "flight":
             flight = message.flight
             return FlightTarget(

@@ -15,13 +15,26 @@ import pyarrow as pa
 
 from fabric.config import StateBackend
 from fabric.errors import ConfigError
+from fabric.plan.types import plain
 from fabric.state.column_stores.contract import ALL_HASHES, ALL_TIMES, ColumnStore, Found, Order
 from fabric.state.column_stores.runs import RunStore
 
 __all__ = [
     "ALL_HASHES", "ALL_TIMES", "ColumnStore", "Found", "Order", "check_engine", "column_engine",
-    "open_column_store",
+    "open_column_store", "stored_type",
 ]  # fmt: skip
+
+
+def stored_type(dtype: pa.DataType) -> pa.DataType:
+    """What columns of a type are stored as.
+
+    Dictionaries as their values, for each file would have one of its own; views as what they show,
+    for Arrow takes no rows of them.
+    """
+    dtype = plain(dtype)
+    if pa.types.is_string_view(dtype):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(dtype) else dtype
 
 
 def column_engine(state: StateBackend) -> str:

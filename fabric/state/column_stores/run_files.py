@@ -109,6 +109,12 @@ class Index:
         """The place of its last row."""
         return int(self.lasts[0][block]), int(self.lasts[1][block])
 
+    def has_others(self, hashes: Span) -> bool:
+        """Whether a run by hash has rows with others than these."""
+        if not len(self.counts):
+            return False
+        return int(self.firsts[0][0]) < hashes[0] or int(self.lasts[0][-1]) >= hashes[1]
+
     def blocks(self, major: Span, minor: Span, among: Hashes | None) -> NDArray[np.int64]:
         """Those that may have rows with places in these spans, and hashes `among` (sorted)."""
         found = _overlap(self.firsts[0], self.lasts[0], major)

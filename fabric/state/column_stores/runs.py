@@ -272,6 +272,23 @@ class RunSnapshot:
         """See `Snapshot.discard`."""
         self.runs.clear()
 
+    @property
+    def n_rows(self) -> int:
+        """Those that have expired or are another task's among them, as `Stored.rows` counts."""
+        return sum(run.n_rows for runs in self.runs.values() for run in runs)
+
+    def scan(self) -> Iterator[Found]:
+        """All rows, as `ColumnStore.scan` gives them; in any thread."""
+        runs = [(number, run) for number, runs in sorted(self.runs.items()) for run in runs]
+        return (found(rows, self.schema.names) for rows in rows_of(runs, self.order))
+
+    def find(self, hashes: Hashes, times: Times) -> Iterator[pa.RecordBatch]:
+        """The rows with these hashes and times, in pairs; in any thread."""
+        asked = Asked(hashes, times)
+        for run in (each for runs in self.runs.values() for each in runs):
+            for rows in asked.find(run)[1]:
+                yield rows.select(self.schema.names)
+
 
 def _without(runs: Iterable[Run], asked: Asked) -> list[Run]:
     """The runs without what is asked for."""

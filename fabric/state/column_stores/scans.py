@@ -137,15 +137,20 @@ class Asked:
 
     def __init__(self, hashes: Hashes, times: Times | None = None) -> None:
         self._hashes = np.unique(hashes)
-        self._pairs = None if times is None else _pairs(hashes, times)
+        self._pairs = None if times is None else pairs_of(hashes, times)
 
     def cut(self, run: Run) -> tuple[Run | None, list[pa.RecordBatch]]:
         """The run without them (None: it has no others), and they themselves, in its order."""
+        numbers, parts = self.find(run)
+        return (run.without(np.concatenate(numbers)) if numbers else run), parts
+
+    def find(self, run: Run) -> tuple[list[NDArray[np.int64]], list[pa.RecordBatch]]:
+        """Their numbers in the run, and they themselves, in its order."""
         maybe = self._hashes[in_span(self._hashes, run.hashes) & run.index.may_have(self._hashes)]
         blocks = run.index.blocks(ALL_HASHES, ALL_HASHES, maybe).tolist()
         numbers, parts = list[NDArray[np.int64]](), list[pa.RecordBatch]()
         if not blocks:
-            return run, []
+            return [], []
         with run.blocks.looking() as look:
             for block in blocks:
                 rows = look(block)
@@ -153,7 +158,7 @@ class Asked:
                 if len(at):
                     parts.append(rows.take(pa.array(at)))
                     numbers.append(at + run.index.start(block))
-        return (run.without(np.concatenate(numbers)) if numbers else run), parts
+        return numbers, parts
 
     def _positions(
         self, run: Run, begin: int, rows: pa.RecordBatch, maybe: Hashes
@@ -170,7 +175,7 @@ class Asked:
         times = rows.column(TIME).to_numpy()[at]
         keep = times >= run.since
         if self._pairs is not None:
-            keep &= np.isin(_pairs(hashes[at], times), self._pairs)
+            keep &= np.isin(pairs_of(hashes[at], times), self._pairs)
         if run.removed is not None:
             keep &= run.removed.here_at(at + begin)
         found: NDArray[np.int64] = at[keep]
@@ -275,7 +280,7 @@ def _among(values: Hashes, wanted: Hashes) -> NDArray[np.bool_]:
     return found
 
 
-def _pairs(hashes: Hashes, times: Times) -> NDArray[np.void]:
+def pairs_of(hashes: Hashes, times: Times) -> NDArray[np.void]:
     """Hashes and times as one array."""
     pairs = np.empty(len(hashes), [("hash", np.uint64), ("time", np.int64)])
     pairs["hash"], pairs["time"] = hashes, times

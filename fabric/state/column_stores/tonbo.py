@@ -124,9 +124,9 @@ class TonboStore(ColumnStore):
         wanted = wanted[there.may_have(wanted)]
         if not len(wanted):
             return None
-        pairs, pieces = _pairs(hashes, times), list[Piece]()
+        pairs, pieces = scans.pairs_of(hashes, times), list[Piece]()
         for piece in there.read(self.order, among=wanted, columns=[]):
-            keep = np.isin(_pairs(piece.hashes(self.order), piece.times(self.order)), pairs)
+            keep = np.isin(scans.pairs_of(piece.hashes(self.order), piece.times(self.order)), pairs)
             keep &= piece.numbers <= np.uint64(below - 1)
             pieces.append(piece.kept(keep))
         return joined(pieces) if pieces else None
@@ -341,9 +341,3 @@ def _below(heads: list[Piece | None], live: list[int], cut: tuple[int, int]) -> 
     at = np.lexsort((np.concatenate(which), all_.minor, all_.major))
     rows = all_.rows.take(pa.array(at))
     return [Piece(all_.major[at], all_.minor[at], all_.numbers[at], rows)]
-
-
-def _pairs(hashes: Hashes, times: Times) -> NDArray[np.void]:
-    pairs = np.empty(len(hashes), [("hash", np.uint64), ("time", np.int64)])
-    pairs["hash"], pairs["time"] = hashes, times
-    return pairs

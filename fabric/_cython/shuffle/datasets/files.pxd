@@ -1,3 +1,4 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr, unique_ptr
@@ -6,6 +7,11 @@ from libcpp.vector cimport vector
 
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
 
+
+cdef extern from "wire/py_ref.hpp" namespace "fabric" nogil:
+    cppclass PyRef:
+        PyRef()
+        PyRef(PyObject* object)
 
 cdef extern from * namespace "fabric" nogil:
     """
@@ -43,6 +49,11 @@ cdef extern from * namespace "fabric" nogil:
         uint32_t partition
         vector[DatasetPart] parts
 
+    cppclass CWanted "fabric::DatasetFolder::Wanted":
+        pass
+    CWanted wanted_by(PyRef face, CStatus (*call)(
+        PyObject*, const string&, const string&, uint32_t) noexcept)
+
     cppclass TransactionKey:
         TransactionKey(string name, string transaction)
 
@@ -59,6 +70,7 @@ cdef extern from * namespace "fabric" nogil:
         CResult[shared_ptr[CDatasetFolder]] open(string path, string agent, int cpu) except +
         string root()
         void fail_at(size_t step, int error)
+        void set_wanted(CWanted wanted)
         CResult[shared_ptr[OwnerWriter]] open_write(
             string name, string transaction, string writer, uint32_t attempt,
             shared_ptr[CSchema] schema) except +

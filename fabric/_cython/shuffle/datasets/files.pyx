@@ -11,10 +11,10 @@ from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
     batch_of, ensure_pyarrow, schema_of, wrap_batch,
 )
-from fabric._cython.shuffle.wire.faults cimport raise_fault
+from fabric._cython.shuffle.wire.faults cimport raise_fault, told_status
 
 
-cdef extern from "datasets/folder.hpp":
+cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
     pass
 
 cdef extern from "datasets/owner.hpp":
@@ -106,6 +106,22 @@ cdef FileWriter writer_of(CResult[shared_ptr[OwnerWriter]]& opened, object recei
 
 
 @cython.final
+cdef class _Wanting:
+    """Who is asked for partitions of views."""
+
+    cdef object ask
+
+
+cdef CStatus _wanted(PyObject* face, const string& name, const string& transaction,
+                     uint32_t partition) noexcept with gil:
+    try:
+        (<_Wanting> face).ask(name.decode(), transaction.decode(), partition)
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+@cython.final
 cdef class DatasetFolder:
     """What lies below one folder; `fabric.io.dataset.files.DatasetFiles` is its typed face.
 
@@ -121,6 +137,15 @@ cdef class DatasetFolder:
             opened = CDatasetFolder.open(place, agent, cpu)
         raise_fault(opened.status())
         self.folder, self.receipt = opened.ValueUnsafe(), receipt
+
+    def ask(self, wanted not None):
+        """Have ``wanted(name, transaction, partition)`` called before a view's partition is read.
+
+        Once, before anything is read; what it raises ends the reading.
+        """
+        cdef _Wanting face = _Wanting.__new__(_Wanting)
+        face.ask = wanted
+        self.folder.get().set_wanted(wanted_by(PyRef(<PyObject*> face), &_wanted))
 
     @property
     def root(self):

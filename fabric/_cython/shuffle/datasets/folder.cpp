@@ -73,7 +73,10 @@ class AgentFolder final : public DatasetFolder {
     for (const DatasetPart& part : ticket.parts) {
       ARROW_ASSIGN_OR_RAISE(auto manifest, manifest_of(ticket, part));
       if (!manifest) {
-        return fault("PartitionLostError", shown(ticket, part) + " is not on this agent",
+        const char* why = is_view(part) ? ": the view has gone on, or its job began again; read it "
+                                          "again"
+                                        : "";
+        return fault("PartitionLostError", shown(ticket, part) + " is not on this agent" + why,
                      {.agent = agent_});
       }
       manifests.push_back(std::move(*manifest));
@@ -147,6 +150,8 @@ class AgentFolder final : public DatasetFolder {
     return gone;
   }
 
+  void set_wanted(Wanted wanted) override { wanted_ = std::move(wanted); }
+
   // After a crash: attempts that no manifest names were never acknowledged.
   void remove_unsealed() const {
     for (const auto& [name, transaction] : here()) remove_leftovers(root_ / name / transaction);
@@ -176,6 +181,8 @@ class AgentFolder final : public DatasetFolder {
            " from writer " + part.writer + "#" + std::to_string(part.attempt) + " of " +
            part.transaction;
   }
+
+  static bool is_view(const DatasetPart& part) { return part.transaction.starts_with("view."); }
 
   static std::string stem_of(const DatasetPart& part) {
     return part.writer + "-" + std::to_string(part.attempt);
@@ -207,6 +214,9 @@ class AgentFolder final : public DatasetFolder {
   // else the own one, if it is here.
   arrow::Result<std::optional<Manifest>> manifest_of(const DatasetTicket& ticket,
                                                      const DatasetPart& part) const {
+    if (wanted_ && is_view(part)) {
+      ARROW_RETURN_NOT_OK(wanted_(ticket.name, part.transaction, ticket.partition));
+    }
     const std::string stem = stem_of(part);
     ARROW_ASSIGN_OR_RAISE(auto own, sealed(ticket, part, stem));
     if (own && own->files.contains(ticket.partition)) return own;
@@ -275,6 +285,7 @@ class AgentFolder final : public DatasetFolder {
 
   FilePath root_;
   std::string agent_;
+  Wanted wanted_;  // set before the folder is shared
   std::shared_ptr<PartWriter::Shared> shared_;
   VerifiedFiles verified_;
   std::mutex mutex_;
@@ -285,6 +296,13 @@ class AgentFolder final : public DatasetFolder {
 };
 
 }  // namespace
+
+DatasetFolder::Wanted wanted_by(PyRef face, WantedCall call) {
+  return [face = std::move(face), call](const std::string& name, const std::string& transaction,
+                                        uint32_t partition) {
+    return call(face.get(), name, transaction, partition);
+  };
+}
 
 arrow::Result<std::shared_ptr<DatasetFolder>> DatasetFolder::open(const std::string& path,
                                                                   std::string agent, int cpu) {

@@ -16,11 +16,14 @@
 #include <arrow/result.h>
 #include <arrow/type_fwd.h>
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "wire/py_ref.hpp"
 
 namespace fabric {
 
@@ -41,6 +44,12 @@ class DatasetFolder {
   virtual int cpu() const = 0;
   // For tests: from now on the disk refuses a step (`DiskStep`) with this errno; 0 ends that.
   virtual void fail_at(size_t step, int error) = 0;
+
+  // Asked before a partition of a view (whose transactions are called "view.…") is looked for: it
+  // may be written only now.
+  using Wanted = std::function<arrow::Status(const std::string& name,
+                                             const std::string& transaction, uint32_t partition)>;
+  virtual void set_wanted(Wanted wanted) = 0;
 
   // Begin one attempt; an earlier try of the same one stays until this one is sealed.
   virtual arrow::Result<std::shared_ptr<OwnerWriter>> open_write(
@@ -74,5 +83,10 @@ class DatasetFolder {
   virtual std::vector<std::string> sweep(const std::set<TransactionKey>& live, double now_s,
                                          double age_s) = 0;
 };
+
+// A function of Python's that takes the GIL.
+using WantedCall = arrow::Status (*)(PyObject* face, const std::string& name,
+                                     const std::string& transaction, uint32_t partition);
+DatasetFolder::Wanted wanted_by(PyRef face, WantedCall call);
 
 }  // namespace fabric

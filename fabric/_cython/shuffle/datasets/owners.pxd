@@ -5,14 +5,8 @@ from libc.stdint cimport uint32_t
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 
-from fabric._cython.shuffle.datasets.files cimport OwnerWriter, Receipt
+from fabric._cython.shuffle.datasets.files cimport OwnerWriter, PyRef, Receipt
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CStatus
-
-
-cdef extern from "wire/py_ref.hpp" namespace "fabric" nogil:
-    cppclass PyRef:
-        PyRef()
-        PyRef(PyObject* object)
 
 
 cdef shared_ptr[OwnerWriter] owner_of(object writer, list failures) except *

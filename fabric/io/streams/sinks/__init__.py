@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
+from fabric.config import StateBackend
 from fabric.errors import PlanError
 from fabric.ids import TaskId
 from fabric.io.faults import writing
@@ -65,10 +67,13 @@ def open_stream_sink(
     *,
     run: int,
     folder: str = "",
+    scratch: Path | None = None,
+    state: StateBackend = "memory",
 ) -> StreamWriter:
     """One task's writer; `run` is the same for all tasks and greater after each restore.
 
-    `folder` is that of the checkpoints, the same for all hosts.
+    `folder` is that of the checkpoints, the same for all hosts. A view keeps its rows as the job
+    keeps `state`, in files below `scratch`.
 
     Raises
     ------
@@ -82,6 +87,12 @@ def open_stream_sink(
     match target:
         case StreamFileTarget():
             return Epochs(files.portion_opener(target, schema, task, run))
+        case DatasetTarget(mode="view"):
+            from fabric.io.dataset import view_sink
+            from fabric.io.dataset.views import Place
+
+            place = Place(task, n_tasks, run)
+            return view_sink.open_view(target, place, schema, scratch, state)
         case DatasetTarget():
             from fabric.io import dataset
 

@@ -1,0 +1,184 @@
+"""A view from a client: its rows by key, and all of them as a DataFrame.
+
+One job: `View`. It asks the coordinator where the partitions are, once, and the agents for rows;
+when a job begins again elsewhere, it asks again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from fabric._cython.kernels.hash import hash_columns
+from fabric.control import control_pb2 as pb
+from fabric.errors import DataError, NotFoundError, PartitionLostError, PeerLostError
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.session.session import Session
+
+PATIENCE_S = 10.0
+"""So long a partition is looked for that is not where it was: its job begins again elsewhere."""
+_PAUSE_S = 0.05
+_AT_ONCE = 4_096
+"""Keys in one request."""
+
+
+class View:
+    """The newest row of each key of a stream, while its job runs; see `DataFrame.materialize`.
+
+    Examples
+    --------
+    >>> import fabric
+    >>> from fabric import col, streams
+    >>> with fabric.connect() as session:
+    ...     rows = streams.generator(n_rows=1_000, n_keys=10, session=session)
+    ...     totals = rows.group_by("key").agg(n=col("row").count())
+    ...     job = totals.materialize("totals", key="key").wait()
+    ...     session.view("totals").read().select(col("n").sum()).collect()["n"].to_pylist()
+    [1000]
+    """
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session, self.name = session, name
+        self._at = self._located()
+
+    # ---- facts
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that a row is known by."""
+        return list(self._at.datasets[0].keys)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        return pa.ipc.read_schema(pa.py_buffer(self._at.datasets[0].schema))
+
+    @property
+    def checkpoint(self) -> int | None:
+        """The checkpoint that readers see, as of now; None: its job has come to its end."""
+        self._at = self._located()
+        moment = self._at.datasets[0].parts[0].transaction.rpartition(".")[2]
+        return int(moment) if moment.isdecimal() else None
+
+    # ---- rows
+
+    def get(self, *key: Any, live: bool = False) -> dict[str, Any] | None:
+        """The row of one key, a value for each of `keys`; None if there is none.
+
+        Parameters
+        ----------
+        live
+            What the task has now, instead of the last complete checkpoint. A row may be seen that
+            is taken back when the job begins again from that checkpoint.
+
+        Raises
+        ------
+        DataError
+            The key has values of other types than the view's, or another number of them.
+        NotFoundError
+            There is no complete checkpoint yet.
+        PeerLostError, PartitionLostError
+            The job began again and does not answer yet; tried for ten seconds.
+        """
+        names = self.keys
+        if len(key) != len(names):
+            raise DataError(
+                f"view {self.name!r} knows rows by {', '.join(names)}, got {len(key)} values: "
+                f"{key!r:.80}"
+            )
+        found = self.get_many({name: [value] for name, value in zip(names, key, strict=True)},
+                              live=live)  # fmt: skip
+        return found.to_pylist()[0] if found.num_rows else None
+
+    def get_many(self, keys: Mapping[str, Iterable[Any]] | Any, *, live: bool = False) -> pa.Table:
+        """The rows of many keys, in any order; those without one are left out.
+
+        `keys` has the view's key columns: a mapping of values by column, or anything that is an
+        Arrow table.
+        """
+        wanted = self._keys(keys)
+        found = [self.schema.empty_table()]
+        for begin in range(0, len(wanted), _AT_ONCE):
+            found += self._rows(wanted.slice(begin, _AT_ONCE), live)
+        return pa.concat_tables(found)
+
+    def read(self, *, live: bool = False) -> DataFrame:
+        """All rows, as of the last complete checkpoint: all of them of the same one.
+
+        With `live`, what each task has now: of no single moment. Any Flight client reads the same
+        under the paths ``["dataset", name]`` and ``["dataset", name + ".live"]``.
+        """
+        return self._session.read_dataset(f"{self.name}.live" if live else self.name)
+
+    # ---- inside
+
+    def _located(self) -> pb.Locations:
+        found = self._session.control.locate(pb.LocateRequest(dataset=self.name))
+        if not found.datasets[0].made_by.startswith("view."):
+            raise NotFoundError(
+                f"{self.name!r} is a dataset and not a view; read it with read_dataset"
+            )
+        return found
+
+    def _keys(self, keys: Any) -> pa.Table:
+        schema = pa.schema([self.schema.field(name) for name in self.keys])
+        try:
+            if isinstance(keys, Mapping):
+                return pa.table({name: list(keys[name]) for name in schema.names}, schema=schema)
+            return pa.table(keys).select(schema.names).cast(schema)
+        except (pa.ArrowException, KeyError, ValueError, TypeError) as error:
+            told = ", ".join(f"{each.name}: {each.type}" for each in schema)
+            raise DataError(
+                f"view {self.name!r} knows rows by {told}, and the keys given are not such: {error}"
+            ) from error
+
+    def _rows(self, keys: pa.Table, live: bool) -> list[pa.Table]:
+        location, until = self._at.datasets[0], time.monotonic() + PATIENCE_S
+        if not location.parts[0].transaction.endswith(".final"):
+            hashes = hash_columns(keys.combine_chunks().to_batches()[0].columns)
+            place = ((hashes >> np.uint64(49)) * np.uint64(location.n_partitions)) >> np.uint64(15)
+            found = list[pa.Table]()
+            for partition in np.unique(place).tolist():
+                own = keys.filter(pa.array(place == partition))
+                found.append(self._asked(partition, own, live, until))
+            return found
+        return [self._read_final(keys)]
+
+    def _asked(self, partition: int, keys: pa.Table, live: bool, until: float) -> pa.Table:
+        while True:
+            location = self._at.datasets[0]
+            address = self._at.addresses.get(location.owners[partition], "")
+            try:
+                return self._session.view_rows(address, self.name, partition, keys, live=live)
+            except (NotFoundError, PeerLostError, PartitionLostError):
+                if time.monotonic() > until:
+                    raise
+            time.sleep(_PAUSE_S)
+            n_before, self._at = location.n_partitions, self._located()
+            location = self._at.datasets[0]
+            if location.parts[0].transaction.endswith(".final"):
+                return self._read_final(keys)
+            if location.n_partitions != n_before:
+                return pa.concat_tables(self._rows(keys, live))
+
+    def _read_final(self, keys: pa.Table) -> pa.Table:
+        """The job has come to its end: the rows are an ordinary dataset."""
+        from fabric.clients.dataframe.read import read_arrow
+
+        wanted = read_arrow(keys, session=self._session)
+        rows = self.read().join(wanted, on=self.keys, how="semi").collect()
+        return rows.cast(self.schema)
+
+    def __repr__(self) -> str:
+        location = self._at.datasets[0]
+        job = location.made_by.removeprefix("view.")
+        return (
+            f"View({self.name!r}, key={self.keys}, {location.rows} rows in "
+            f"{location.n_partitions} partitions, of {job})"
+        )
