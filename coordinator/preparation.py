@@ -61,6 +61,7 @@ from fabric.plan.types import flat_type
 from fabric.plan.walk import walk
 from fabric.recent import Recent
 from fabric.security.tokens import Signer
+from fabric.state.column_stores import check_engine
 from fabric.wanted import check_wanted
 
 
@@ -155,6 +156,7 @@ def prepare(
     known = _RECENT.get(request.plan)
     given = check(decode(request.plan)) if known is None else known.prepared.plan
     check_allowed(given)
+    _check_engines(given)
     plan = _signed(given, signer)
     known = known if plan is given else None  # signatures are for whoever asks now
     _check_sink(plan, around)
@@ -187,6 +189,15 @@ def prepare(
     if plan is given and _is_small(plan, read):
         _RECENT.keep(request.plan, _Known(prepared, facts, *asked))
     return prepared
+
+
+def _check_engines(plan: Plan) -> None:
+    """Refuse a step's state that needs a package which is not installed."""
+    for path, settings in plan.config:
+        try:
+            check_engine(settings.state or "memory")
+        except ConfigError as error:
+            raise error.at(node=path) from None
 
 
 def _is_small(plan: Plan, read: Mapping[str, Sequence[Split]]) -> bool:

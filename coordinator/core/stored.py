@@ -16,6 +16,7 @@ from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.messages import KINDS, MODES, assignment, output
 from fabric.coordinator.planner.stages import RESULT, Edge, Read, ScanSplits, Stage, StageGraph
 from fabric.plan.codec import decode
+from fabric.plan.nodes import NodeConfig
 from fabric.plan.sources import Split
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
@@ -85,6 +86,7 @@ def _stored_stage(job: Job, stage: Stage) -> pb.StoredStage:
         adapted=stage.adapted,
         added=stage.added,
         latency_us=stage.latency_us,
+        states={p: pb.NodeState(state=s.state, bytes=s.state_memory) for p, s in stage.states},
     )
 
 
@@ -103,6 +105,14 @@ def _stage(number: int, stage: pb.StoredStage, plan: pb.StoredPlan) -> Stage:
         adapted=tuple(stage.adapted),
         added=stage.added,
         latency_us=stage.latency_us if stage.HasField("latency_us") else None,
+        states=tuple((path, _state(stage.states[path])) for path in sorted(stage.states)),
+    )
+
+
+def _state(record: pb.NodeState) -> NodeConfig:
+    return NodeConfig(
+        state=record.state if record.HasField("state") else None,  # type: ignore[arg-type]
+        state_memory=record.bytes if record.HasField("bytes") else None,
     )
 
 

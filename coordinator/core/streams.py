@@ -45,7 +45,7 @@ from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.latency import shares
 from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.core.said import wrong_ack
-from fabric.coordinator.planner.states import state_bytes
+from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
 from fabric.plan.nodes import Node
 from fabric.plan.streams import StreamScan
@@ -321,8 +321,7 @@ class Streams:
             folder=job.checkpoint.folder,
             turn=_turn(job, stream),
             held_bytes_max=job.checkpoint.held_bytes_max,
-            state=job.checkpoint.state,
-            state_bytes=state_bytes(job.graph, job.checkpoint),
+            states=node_states(job.graph, job.graph.stages[stage], job.checkpoint),
             source_gather_s=share.source_s,
             exchange_gather_s=share.exchange_s,
             exchange_behind_s=share.behind_s,

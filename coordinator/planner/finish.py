@@ -63,6 +63,7 @@ def finish(
             region=region[old],
             is_sink=isinstance(roots[old], Sink),
             latency_us=latencies.get(old),
+            states=_states(roots[old], config),
         )
         for new, old in enumerate(order)
     )
@@ -114,6 +115,13 @@ def _latencies(roots: Mapping[int, Node], config: Mapping[str, NodeConfig]) -> d
     for stage in roots if lost else ():
         found.setdefault(stage, []).extend(lost.values())
     return {stage: min(named) for stage, named in found.items()}
+
+
+def _states(root: Node, config: Mapping[str, NodeConfig]) -> tuple[tuple[str, NodeConfig], ...]:
+    """What steps of a stage were configured with about their state."""
+    given = ((node.path, config.get(node.path, NodeConfig())) for node in walk(root))
+    found = {p: NodeConfig(state=one.state, state_memory=one.state_memory) for p, one in given}
+    return tuple(sorted((p, one) for p, one in found.items() if one != NodeConfig()))
 
 
 def _consumers(draft: Draft) -> dict[int, int]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fabric.errors import InternalError
 from fabric.plan.faults import quoted
-from fabric.plan.nodes import Compression, Node
+from fabric.plan.nodes import Compression, Node, NodeConfig
 from fabric.plan.printer import tree
 from fabric.plan.sources import Split
 
@@ -75,7 +75,7 @@ class Stage:
 
     A stage that was planned anew has `reads`: for each edge into it what each task reads; `adapted`
     says why, and `added` marks one that was not planned at first. `latency_us` is the least of what
-    its steps were configured with.
+    its steps were configured with; `states` has what was said of their state alone, by path.
     """
 
     stage: int
@@ -90,6 +90,7 @@ class Stage:
     adapted: tuple[str, ...] = ()
     added: bool = False
     latency_us: int | None = None
+    states: tuple[tuple[str, NodeConfig], ...] = ()
 
     def read(self, edge: int, task: int) -> Read | None:
         """What `task` reads of an edge; None: the partition of its own number."""

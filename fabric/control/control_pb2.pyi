@@ -432,30 +432,43 @@ class Deploy(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., sink_folder: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
 
 class StreamDeploy(_message.Message):
-    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state", "source_gather_s", "exchange_gather_s", "exchange_behind_s", "state_bytes")
+    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "source_gather_s", "exchange_gather_s", "exchange_behind_s", "states")
+    class StatesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: NodeState
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[NodeState, _Mapping]] = ...) -> None: ...
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     SEAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     SEAL_CRC32C_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_BEHIND_S_FIELD_NUMBER: _ClassVar[int]
-    STATE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
     folder: str
     checkpoint: int
     seal_bytes: int
     seal_crc32c: int
     turn: int
     held_bytes_max: int
-    state: str
     source_gather_s: float
     exchange_gather_s: float
     exchange_behind_s: float
-    state_bytes: int
-    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ..., state_bytes: _Optional[int] = ...) -> None: ...
+    states: _containers.MessageMap[str, NodeState]
+    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ..., states: _Optional[_Mapping[str, NodeState]] = ...) -> None: ...
+
+class NodeState(_message.Message):
+    __slots__ = ("state", "bytes")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    bytes: int
+    def __init__(self, state: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class TriggerCheckpoint(_message.Message):
     __slots__ = ("job_id", "checkpoint", "keys")
@@ -1213,7 +1226,14 @@ class StoredPlan(_message.Message):
     def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., turn: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StoredStage(_message.Message):
-    __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added", "latency_us")
+    __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added", "latency_us", "states")
+    class StatesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: NodeState
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[NodeState, _Mapping]] = ...) -> None: ...
     PATH_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
@@ -1224,6 +1244,7 @@ class StoredStage(_message.Message):
     ADAPTED_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
     LATENCY_US_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
     path: str
     kind: StageKind
     fragment: bytes
@@ -1234,7 +1255,8 @@ class StoredStage(_message.Message):
     adapted: _containers.RepeatedScalarFieldContainer[str]
     added: bool
     latency_us: int
-    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., region: _Optional[int] = ..., is_sink: _Optional[bool] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., adapted: _Optional[_Iterable[str]] = ..., added: _Optional[bool] = ..., latency_us: _Optional[int] = ...) -> None: ...
+    states: _containers.MessageMap[str, NodeState]
+    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., region: _Optional[int] = ..., is_sink: _Optional[bool] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., adapted: _Optional[_Iterable[str]] = ..., added: _Optional[bool] = ..., latency_us: _Optional[int] = ..., states: _Optional[_Mapping[str, NodeState]] = ...) -> None: ...
 
 class StoredEdge(_message.Message):
     __slots__ = ("edge", "producer", "adaptive", "ordered")

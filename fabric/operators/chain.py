@@ -7,7 +7,7 @@ A chain may read pipelined edges, because it never waits for the end of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -178,7 +178,7 @@ class Chain:
             if (operator := self._operators.get(id(node))) is not None:
                 read = tuple(s for edge in self._over[id(node)] for s in splits.get(edge, ()))
                 folder = _own(context, index)
-                operator.open(replace(context, node=node.path, folder=folder, splits=read))
+                operator.open(context.at(node.path, folder, read))
         self.inputs = sorted(set(self._leaves.values()))
         """The edges it reads; a scan of a stream is the edge ``-1 - scan_id``."""
         self._open_edges = set(self.inputs)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -36,7 +36,8 @@ class Context:
     attempt. `splits` are all
     that this task reads of the source below, before any row came; empty where there is none.
     `state` says where state lies; on disk it is in `folder`. Of a built-in operator `state_bytes`
-    may be in memory (None: all). `attempt` counts how often the task was begun.
+    may be in memory (None: all). `states` has both by the path of a node, where a context is that
+    of a whole chain. `attempt` counts how often the task was begun.
     """
 
     node: str = ""
@@ -47,6 +48,12 @@ class Context:
     state: StateBackend = "memory"
     state_bytes: int | None = None
     attempt: int = 0
+    states: Mapping[str, tuple[StateBackend, int | None]] = field(default_factory=dict)
+
+    def at(self, node: str, folder: Path | None, splits: tuple[str, ...]) -> Context:
+        """That of the operator of `node` in a chain of which this is the context."""
+        state, room = self.states.get(node, (self.state, self.state_bytes))
+        return replace(self, node=node, folder=folder, splits=splits, state=state, state_bytes=room)
 
 
 class SnapshotWriter(Protocol):

@@ -23,6 +23,7 @@ DATASET_PARTITIONS_MAX = 4_096
 REPLICAS_MAX = 128
 BUFFER_BATCHES_MAX = 1 << 20
 BUFFER_BYTES_MAX = 1 << 36
+STATE_BYTES_MAX = 1 << 50
 KEYS_MAX = 1 << 32
 ROWS_PER_S_MAX = 10**12
 LATENCY_US_MAX = 60_000_000
@@ -37,9 +38,10 @@ SCHEMA_CHARS_MAX = 1 << 20
 """Of a schema in its format's own language."""
 
 BOUNDS: dict[str, float] = {
-    "NodeConfig.parallelism": PARTITIONS_MAX,  # `check.py` goes by these three
+    "NodeConfig.parallelism": PARTITIONS_MAX,  # `check.py` goes by these four
     "NodeConfig.buffer_batches": BUFFER_BATCHES_MAX,
     "NodeConfig.latency_us": LATENCY_US_MAX,
+    "NodeConfig.state_memory": STATE_BYTES_MAX,
     "Exchange.n_partitions": PARTITIONS_MAX,
     "Sort.n_ranges": PARTITIONS_MAX,
     "DatasetTarget.n_partitions": DATASET_PARTITIONS_MAX,

@@ -13,16 +13,18 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
+from fabric.config import StateBackend
 from fabric.errors import PlanError
 from fabric.plan import nodes as n
 from fabric.plan.bounds import BOUNDS, check_bounds
 from fabric.plan.expr import Alias, Cast, Column, Expr
 from fabric.plan.faults import listed, nearest, quoted
 from fabric.plan.nodes import Node, NodeConfig, Plan
-from fabric.plan.paths import assign_paths
+from fabric.plan.paths import assign_paths, kind_of
 from fabric.plan.schema import remember, schema_of
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import is_endless
+from fabric.plan.stream_kinds import hands_down, keeps_state_in
 from fabric.plan.streams import (
     Branches,
     Deduplicate,
@@ -173,6 +175,7 @@ def _checked_config(plan: Plan, steps: dict[str, Node]) -> tuple[tuple[str, Node
             raise _unknown_path(path, settings, set(steps))
         _check_settings(path, settings)
         _check_sends(steps[path], settings, path)
+        _check_keeps(path, settings, steps)
     return tuple(sorted(config.items(), key=lambda item: item[0]))
 
 
@@ -197,14 +200,15 @@ def _configure(path: str, settings: NodeConfig) -> str:
 
 
 def _check_settings(path: str, settings: NodeConfig) -> None:
-    for name in ("parallelism", "buffer_batches"):
+    for name in ("parallelism", "buffer_batches", "state_memory"):
         value, most = getattr(settings, name), BOUNDS[f"NodeConfig.{name}"]
         if value is not None and not (type(value) is int and 1 <= value <= most):
             raise PlanError(f"{name} must be 1 to {most}, got {value!r}", node=path)
     value, most = settings.latency_us, BOUNDS["NodeConfig.latency_us"]
     if value is not None and not (type(value) is int and 0 <= value <= most):
         raise PlanError(f"latency_us must be 0 to {most}, got {value!r}", node=path)
-    for name, allowed in (("exchange", n.ExchangeMode), ("compression", n.Compression)):
+    choices = (n.ExchangeMode, n.Compression, StateBackend)
+    for name, allowed in zip(("exchange", "compression", "state"), choices, strict=True):
         value = getattr(settings, name)
         if value is not None and value not in get_args(allowed):
             raise _no_choice(name, value, get_args(allowed)).at(node=path)
@@ -216,10 +220,34 @@ def _check_sends(node: Node, settings: NodeConfig, path: str) -> None:
     if settings.compression in (None, "none") or (sends and not isinstance(node, n.Scan)):
         return
     raise PlanError(
-        f"{type(node).__name__.lower()} {quoted(path)} sends no rows to other agents, so there is "
+        f"{kind_of(node)} {quoted(path)} sends no rows to other agents, so there is "
         "nothing to compress; configure the exchange, or the join, aggregate, sort, …, that does",
         node=path,
     )
+
+
+def _check_keeps(path: str, settings: NodeConfig, steps: dict[str, Node]) -> None:
+    """Refuse to say where a step keeps its state that has none, or can't have it there."""
+    node, state = steps[path], settings.state
+    if state is None and settings.state_memory is None:
+        return
+    places = keeps_state_in(node)
+    if not places:
+        found = [other for other, step in sorted(steps.items()) if keeps_state_in(step)]
+        raise PlanError(
+            f"{kind_of(node)} {quoted(path)} keeps no state; aggregates and windows of streams, "
+            f"top_n, deduplicate and process do, in this plan: {listed(found)}",
+            node=path,
+        )
+    what = f"the state of {kind_of(node)} {quoted(path)}"
+    if state is not None and state not in places:
+        raise PlanError(f"{what} can be in {listed(places)}, got state={state!r}", node=path)
+    if settings.state_memory is not None and not hands_down(node):
+        raise PlanError(
+            f"{what} has no budget: it is in memory, or in files with state='rocksdb'; leave "
+            "state_memory out",
+            node=path,
+        )
 
 
 def _no_choice(name: str, value: object, allowed: tuple[object, ...]) -> PlanError:

@@ -13,6 +13,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from fabric.config import StateBackend
 from fabric.plan.base import Base, Leaf, Many, Unary
 from fabric.plan.expr import Expr, SortKey
 from fabric.plan.sources import Source, Target
@@ -239,6 +240,10 @@ class NodeConfig:
     compression: Compression | None = None
     latency_us: int | None = None
     """How long a row of a stream that comes by here may be gathered on its whole way."""
+    state: StateBackend | None = None
+    """Where a node that knows something of its keys keeps that, whatever the job says."""
+    state_memory: int | None = None
+    """Bytes that this node alone may use in one task, rather than its part of the job's."""
 
 
 @dataclass(frozen=True, slots=True)

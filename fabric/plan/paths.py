@@ -78,8 +78,18 @@ def _doubled(node: Node, given: dict[str, Node]) -> PlanError:
     )
 
 
+def kind_of(node: Node, between: str = " ") -> str:
+    """The name of its class in words.
+
+    >>> from fabric.plan.nodes import Limit
+    >>> kind_of(Limit(None, 1)), kind_of(type("LookupJoin", (), {})(), "_")
+    ('limit', 'lookup_join')
+    """
+    return _WORDS.sub(between, type(node).__name__).lower()
+
+
 def _next(node: Node, counts: dict[str, int], given: dict[str, Node]) -> str:
-    pattern = node.path or _WORDS.sub("_", type(node).__name__).lower() + f"_{STAR}"
+    pattern = node.path or f"{kind_of(node, '_')}_{STAR}"
     while True:
         counts[pattern] = counts.get(pattern, 0) + 1
         path = pattern.replace(STAR, str(counts[pattern]))

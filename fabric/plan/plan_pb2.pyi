@@ -25,20 +25,24 @@ class Plan(_message.Message):
     def __init__(self, version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., root: _Optional[int] = ..., exprs: _Optional[_Iterable[_Union[Expr, _Mapping]]] = ..., types: _Optional[bytes] = ..., schemas: _Optional[_Iterable[bytes]] = ..., config: _Optional[_Iterable[_Union[Config, _Mapping]]] = ...) -> None: ...
 
 class Config(_message.Message):
-    __slots__ = ("path", "parallelism", "exchange", "buffer_batches", "compression", "latency_us")
+    __slots__ = ("path", "parallelism", "exchange", "buffer_batches", "compression", "latency_us", "state", "state_memory")
     PATH_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     BUFFER_BATCHES_FIELD_NUMBER: _ClassVar[int]
     COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     LATENCY_US_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STATE_MEMORY_FIELD_NUMBER: _ClassVar[int]
     path: str
     parallelism: int
     exchange: str
     buffer_batches: int
     compression: str
     latency_us: int
-    def __init__(self, path: _Optional[str] = ..., parallelism: _Optional[int] = ..., exchange: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., compression: _Optional[str] = ..., latency_us: _Optional[int] = ...) -> None: ...
+    state: str
+    state_memory: int
+    def __init__(self, path: _Optional[str] = ..., parallelism: _Optional[int] = ..., exchange: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., compression: _Optional[str] = ..., latency_us: _Optional[int] = ..., state: _Optional[str] = ..., state_memory: _Optional[int] = ...) -> None: ...
 
 class Expr(_message.Message):
     __slots__ = ("column", "literal", "call", "case", "cast", "is_in", "alias", "agg", "over", "udf")

@@ -5,8 +5,9 @@ One job: small answers that need no schema, for rules, texts and the planner.
 
 from __future__ import annotations
 
-from fabric.plan.nodes import Join, Node
-from fabric.plan.streams import Deduplicate, LookupJoin, StreamAggregate, TopN
+from fabric.config import StateBackend
+from fabric.plan.nodes import Join, Node, Sink
+from fabric.plan.streams import Deduplicate, KeyedProcess, LookupJoin, StreamAggregate, TopN
 from fabric.plan.windowing import Count, Global
 
 
@@ -34,6 +35,20 @@ def changes_results(node: Node) -> bool:
 def hands_down(node: Node) -> bool:
     """Whether its operator hands groups down when they take more memory than it may have."""
     return isinstance(node, StreamAggregate | Deduplicate | TopN)
+
+
+def is_view(node: Node) -> bool:
+    """Whether it keeps the newest row of each key of what is written to it."""
+    return isinstance(node, Sink) and getattr(node.target, "mode", "") == "view"
+
+
+def keeps_state_in(node: Node) -> tuple[StateBackend, ...]:
+    """Where a node can keep what it knows of its keys; nowhere, if it knows nothing of them."""
+    if isinstance(node, KeyedProcess):
+        return ("memory", "rocksdb", "auto")
+    if is_view(node):
+        return ("memory", "arrow", "auto")
+    return ("memory", "arrow", "tonbo", "auto") if hands_down(node) else ()
 
 
 def as_join(node: LookupJoin) -> Join:

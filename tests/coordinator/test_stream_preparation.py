@@ -12,13 +12,14 @@ from fabric import DataFrame, streams
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.preparation import Prepared, Surroundings, prepare
-from fabric.errors import FabricError, PlanError
+from fabric.errors import ConfigError, FabricError, PlanError
 from fabric.plan.codec import encode
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Node, Plan, Sink, Union
 from fabric.plan.sources import StreamFileTarget
 from fabric.plan.streams import KeyedProcess, StateField
 from fabric.security.tokens import Signer
+from fabric.state import column_stores
 from tests.support.plans.streams import FUNCTION
 
 
@@ -56,6 +57,18 @@ def test_a_table_is_replayed_where_it_can_be_read(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="can only be read by an embedded fabric") as error:
         prepared(root, embedded=False)
     assert error.value.where.node == "stream_scan_1"
+
+
+def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = streams.generator(n_rows=10).deduplicate("key").named("first")
+    plan = encode(rows.configure("first", state="tonbo").plan)
+    around = Surroundings(parallelism=2, n_cpus=2, embedded=True, datasets={}, agents=frozenset())
+    monkeypatch.setattr(column_stores, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="needs the package flight-fabric-tonbo") as error:
+        prepare(pb.SubmitRequest(plan=plan), around, 1 << 20)
+    assert error.value.where.node == "first"
+    monkeypatch.undo()
+    assert prepare(pb.SubmitRequest(plan=plan), around, 1 << 20).graph.stages
 
 
 def test_every_write_of_a_job_is_looked_at(tmp_path: Path) -> None:

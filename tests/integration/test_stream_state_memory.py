@@ -47,10 +47,12 @@ def windows(session: Session, size: str, slide: str = "", **more: int) -> DataFr
     )  # fmt: skip
 
 
-def counts(status: pb.JobStatus) -> dict[str, int]:
+def counts(status: pb.JobStatus, node: str = "") -> dict[str, int]:
+    """Of all nodes, or of one."""
     found: dict[str, int] = {}
     for each in (one for stage in status.stages for one in stage.counts):
-        found[each.name] = found.get(each.name, 0) + each.n
+        if node in ("", each.node_path):
+            found[each.name] = found.get(each.name, 0) + each.n
     return found
 
 
@@ -63,6 +65,10 @@ def test_windows_below_memory_are_those_of_duckdb(session: Session, size: str, s
     assert told["state_read_back_rows"] >= told["state_evicted_rows"]
     assert told["state_written_bytes"] > 0
     assert "state_cold_files" not in told  # as it is with what is 0
+    check_windows(session, found, size, slide)
+
+
+def check_windows(session: Session, found: pa.Table, size: str, slide: str = "") -> None:
     size_us, slide_us = (int(text.split()[0]) * 1_000_000 for text in (size, slide or size))
     with duckdb.connect() as connection:
         connection.register("events", rows(session).to_arrow())
@@ -76,6 +82,42 @@ def test_windows_below_memory_are_those_of_duckdb(session: Session, size: str, s
         for one, other in ((ours, expected), (expected, ours)):
             assert not connection.sql(f"({one}) EXCEPT ({other}) LIMIT 3").fetchall()
         assert len(found) == connection.sql(f"SELECT count(*) FROM ({expected})").fetchall()[0][0]
+
+
+def test_one_step_has_files_in_a_job_that_is_in_memory(session: Session) -> None:
+    session.checkpoints(state="memory")
+    plain = windows(session, "50 seconds").named("by_key")
+    job = plain.configure("by_key", state="arrow", state_memory="64 KB").submit(parallelism=2)
+    found = job.collect()
+    told = counts(job.status, "by_key")
+    assert told["state_evicted_rows"] > 50_000
+    assert told == counts(job.status)
+    check_windows(session, found, "50 seconds")
+
+
+@pytest.mark.parametrize("name", ["by_key", "most"])
+def test_of_two_steps_only_one_has_files(session: Session, name: str) -> None:
+    session.checkpoints(state="memory")
+    frame = windows(session, "50 seconds").named("by_key")
+    frame = frame.top_n(1, by=col("rows").desc(), keys="key").named("most").changes()
+    job = frame.configure(name, state="arrow", state_memory="64 KB").submit(parallelism=2)
+    found = job.collect()
+    evicted = {
+        node: counts(job.status, node).get("state_evicted_rows", 0) for node in ("by_key", "most")
+    }
+    assert evicted.pop(name) > 10_000
+    assert list(evicted.values()) == [0]
+    with duckdb.connect() as connection:
+        connection.register("events", rows(session).to_arrow())
+        connection.register("found", found)
+        expected = (
+            "SELECT key, max(rows)::BIGINT FROM (SELECT key, sum(row) AS rows FROM events "
+            "GROUP BY key, epoch_us(ts) // 50000000) GROUP BY key"
+        )
+        sign = "CASE WHEN row_kind IN ('+I', '+U') THEN 1 ELSE -1 END"
+        ours = f"SELECT key, rows FROM found GROUP BY key, rows HAVING sum({sign}) <> 0"
+        for one, other in ((ours, expected), (expected, ours)):
+            assert not connection.sql(f"({one}) EXCEPT ({other}) LIMIT 3").fetchall()
 
 
 def skewed() -> pa.Table:
@@ -168,8 +210,13 @@ def test_explain_says_where_state_lies(session: Session) -> None:
     other = frame.top_n(2, by="n", keys="window_end")
     two = str(other.explain())
     assert two.count("state of ") == 2
+    own = other.named("top").configure("top", state="tonbo", state_memory="9 MB")
+    told = str(own.explain())
+    assert f"up to {ROOM:,} bytes of a task in memory, more in files (arrow)" in told
+    assert "state of top: up to 9,000,000 bytes of a task in memory, more in files (tonbo)" in told
     session.checkpoints(state="memory")
     assert ": in memory\n" in str(frame.explain())
+    assert "state of top: up to 9,000,000 bytes" in str(own.explain())
 
 
 def test_a_budget_that_is_none_is_refused(session: Session) -> None:

@@ -9,8 +9,9 @@ from fabric.errors import ExpressionError, InternalError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators import chain as chain_module
 from fabric.operators.chain import build_chain, unsupported
-from fabric.operators.contract import Files, Operator
+from fabric.operators.contract import Context, Files, Operator
 from fabric.operators.fragment import execute_fragment
+from fabric.operators.key_groups import N_KEY_GROUPS
 from fabric.plan.expr import Agg, Alias, Call, Case, Column, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -24,7 +25,7 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.streams import StreamScan, Watermark
+from fabric.plan.streams import Deduplicate, StreamScan, Watermark
 from fabric.testing.operators import Kept
 
 A, I64 = Column("a"), pa.int64()
@@ -232,3 +233,33 @@ def test_splits_of_two_sources_may_be_called_alike():
     assert chain.held_back() == {-2: {"a"}}
     assert sent(-2, "b", 80) == 80
     assert chain.held_back() == {}
+
+
+@pytest.mark.parametrize("engines", [("arrow", "memory"), ("memory", "tonbo"), ("tonbo", "arrow")])
+def test_each_node_has_its_state_where_that_is_said_of_it(tmp_path, engines):
+    """And what one engine has put down, any other takes up."""
+    root = Deduplicate(Deduplicate(SOURCE, (A,), path="one"), (Column("s"),), path="two")
+    first, then = (
+        Context(
+            folder=tmp_path / str(n), state="arrow", state_bytes=1 << 30,
+            states={"one": (engine, None if engine == "memory" else 1), "two": ("memory", None)},
+        )
+        for n, engine in enumerate(engines)
+    )  # fmt: skip
+    seen = pa.record_batch({"a": list(range(99)), "s": [str(n) for n in range(99)]}, SCHEMA)
+    chain = build_chain(root, first)
+    assert sum(batch.num_rows for batch in chain.on_batch(0, seen)) == 99
+    told = chain.counts()
+    evicted = {path: counts.get("state_evicted_rows", 0) for path, counts in told.items()}
+    assert evicted.get("one", 0) == (99 if engines[0] != "memory" else 0)
+    assert evicted.get("two", 0) == 0
+    kept = {path: Kept() for path in ("one", "two")}
+    for path, snapshot in chain.on_barrier(1).items():
+        if path in kept:
+            snapshot.write(kept[path])
+    chain.close()
+    again = build_chain(root, then)
+    again.restore(lambda path: [kept[path]] if path in kept else [], range(N_KEY_GROUPS))
+    more = pa.record_batch({"a": [98, 99, 0], "s": ["new", "more", "other"]}, SCHEMA)
+    assert [b.to_pydict() for b in again.on_batch(0, more)] == [{"a": [99], "s": ["more"]}]
+    again.close()

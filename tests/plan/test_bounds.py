@@ -176,7 +176,12 @@ def test_states_of_a_function_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [NodeConfig(parallelism=HUGE), NodeConfig(buffer_batches=HUGE)]
+    "settings",
+    [
+        NodeConfig(parallelism=HUGE),
+        NodeConfig(buffer_batches=HUGE),
+        NodeConfig(state_memory=(1 << 50) + 1),
+    ],
 )
 def test_settings_of_a_path_are_bounded(settings: NodeConfig) -> None:
     scan = Scan(MemorySource("t", 1), SCHEMA, path="in")

@@ -18,6 +18,7 @@ from fabric.plan.nodes import (
     Join,
     Limit,
     Node,
+    NodeConfig,
     Plan,
     Select,
     Sink,
@@ -203,3 +204,57 @@ def test_several_writes_are_one_plan() -> None:
         check(Plan(Union((Sink(TABLE, FileTarget("csv", "/a", True)),))))
     with pytest.raises(PlanError, match="a write is the last step"):
         check(Plan(Union((late, Select(TIMED, (V,))))))
+
+
+PROCESS = KeyedProcess(TOTALS.input, (K,), FUNCTION, SCHEMA, path="own")
+RANKED = TopN(replace(HOURLY, path="hourly"), (END,), (SortKey(Column("n"), True),), 3, path="top")
+KNOWN = LookupJoin(TIMED, TABLE, (K,), (K,), path="known")
+
+
+@pytest.mark.parametrize("settings", [
+    NodeConfig(state="memory"), NodeConfig(state="arrow", state_memory=1), NodeConfig(state="auto"),
+    NodeConfig(state="tonbo"), NodeConfig(state_memory=1 << 40),
+])  # fmt: skip
+@pytest.mark.parametrize("node", [
+    HOURLY, TOTALS, RANKED, Deduplicate(TIMED, (K,)),
+], ids=["window", "totals", "top", "deduplicate"])  # fmt: skip
+def test_steps_with_groups_may_say_where_these_lie(node: Node, settings: NodeConfig) -> None:
+    config = (("it", settings),)
+    assert check(Plan(Changes(replace(node, path="it")), config)).config == config
+
+
+@pytest.mark.parametrize("settings", [
+    NodeConfig(state="memory"), NodeConfig(state="rocksdb"), NodeConfig(state="auto"),
+])  # fmt: skip
+def test_a_function_may_say_where_its_state_lies(settings: NodeConfig) -> None:
+    assert check(Plan(PROCESS, (("own", settings),))).config == (("own", settings),)
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "settings", "message"),
+    [
+        (RANKED, "top", NodeConfig(state="rocksdb"),
+         'the state of top n "top" can be in "memory", "arrow", "tonbo", "auto", '
+         "got state='rocksdb'"),
+        (RANKED, "top", NodeConfig(state="aro"),  # type: ignore[arg-type]
+         "state='aro' is not one of .*; did you mean state=\"arrow\""),
+        (RANKED, "top", NodeConfig(state_memory=0), "state_memory must be 1 to .*, got 0"),
+        (RANKED, "top", NodeConfig(state_memory=True), "state_memory must be 1 to .*, got True"),
+        (RANKED, "watermark_1", NodeConfig(state="arrow"),
+         'watermark "watermark_1" keeps no state; aggregates and windows of streams, top_n, '
+         'deduplicate and process do, in this plan: "hourly", "top"'),
+        (RANKED, "stream_scan_1", NodeConfig(state_memory=1), 'stream scan "stream_scan_1" keeps'),
+        (KNOWN, "known", NodeConfig(state="memory"),
+         'lookup join "known" keeps no state; .*, in this plan: none'),
+        (PROCESS, "own", NodeConfig(state="arrow"),
+         'the state of keyed process "own" can be in "memory", "rocksdb", "auto", '
+         "got state='arrow'"),
+        (PROCESS, "own", NodeConfig(state="rocksdb", state_memory=1), "leave state_memory out"),
+    ],
+)  # fmt: skip
+def test_state_is_where_a_step_can_have_it(
+    root: Node, path: str, settings: NodeConfig, message: str
+) -> None:
+    with pytest.raises(PlanError, match=message) as caught:
+        check(Plan(root, ((path, settings),)))
+    assert caught.value.where.node == path

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.streams.lengths import Length, latency_us
 from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.config import ByteSize, CheckpointConfig, StateBackend
 from fabric.errors import PlanError
 from fabric.plan import nodes
 from fabric.plan.faults import quoted
@@ -74,6 +75,8 @@ class RunningVerbs(Verbs):
         buffer_batches: int | None = None,
         compression: nodes.Compression | None = None,
         latency: Length | None = None,
+        state: StateBackend | None = None,
+        state_memory: int | str | None = None,
         tap: bool = False,
     ) -> DataFrame:
         """Settings of the step at address `path`; what is None stays as it was.
@@ -82,16 +85,36 @@ class RunningVerbs(Verbs):
         way, from its source to where it goes. It wins over that of the job and of the session; of
         several steps on one way the least counts.
 
+        `state` and `state_memory` are those of `Session.checkpoints`, for this step alone: an
+        aggregate or window of a stream, `top_n`, `deduplicate`; of `process` only `state`, which is
+        "memory", "rocksdb" or "auto". With `state_memory` the step has so many bytes in each task
+        for itself, and the others share those of the job.
+
         With `tap` the step is not fused with the one after it: Flight clients read the rows between
         them while the job runs (`Job.partitions`), without columns that nobody needs any more.
 
+        Raises
+        ------
+        ConfigError
+            If `state` or `state_memory` is none that a job could have.
+        PlanError
+            If there is no step `path`, or it can't have these settings.
+
+        Examples
+        --------
         >>> from fabric import DataFrame, col
         >>> late = DataFrame({"a": [1, 2]}).filter(col("a") > 1).named("late")
         >>> late.configure("late", tap=True).with_columns(b=col("a") + 1).collect().num_rows
         1
+        >>> from fabric import streams
+        >>> counts = streams.generator(n_rows=9).group_by("key").count().named("counts")
+        >>> counts.configure("counts", state="arrow", state_memory="64 MB").columns
+        ['key', 'count']
         """
         from fabric.clients.dataframe.frame import DataFrame
 
+        room = None if state_memory is None else ByteSize(state_memory)
+        _check_state(state, room)
         before = self._config.get(path, nodes.NodeConfig())
         config = nodes.NodeConfig(
             parallelism=before.parallelism if parallelism is None else parallelism,
@@ -99,14 +122,25 @@ class RunningVerbs(Verbs):
             buffer_batches=before.buffer_batches if buffer_batches is None else buffer_batches,
             compression=before.compression if compression is None else compression,
             latency_us=before.latency_us if latency is None else latency_us(latency),
+            state=before.state if state is None else state,
+            state_memory=before.state_memory if room is None else int(room),
         )
         node, configs = self._node, {**self._config, path: config}
         if tap:
             node = _tapped(node, path)
-            if config.parallelism is not None:  # of the step, no longer of what follows it
-                configs[path] = replace(config, parallelism=None)
-                configs[f"{path}/rows"] = nodes.NodeConfig(parallelism=config.parallelism)
+            of_step = nodes.NodeConfig(
+                parallelism=config.parallelism, state=config.state, state_memory=config.state_memory
+            )
+            if of_step != nodes.NodeConfig():  # no longer of what follows it
+                configs[path] = replace(config, parallelism=None, state=None, state_memory=None)
+                configs[f"{path}/rows"] = of_step
         return DataFrame.of(node, configs, self._session)
+
+
+def _check_state(state: StateBackend | None, room: ByteSize | None) -> None:
+    """Refuse what a job's state can't be either."""
+    given: dict[str, Any] = {"state": state, "state_memory": room}
+    CheckpointConfig(**{name: value for name, value in given.items() if value is not None})
 
 
 def _tapped(root: nodes.Node, path: str) -> nodes.Node:

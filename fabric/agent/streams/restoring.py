@@ -32,17 +32,17 @@ from fabric.plan.walk import walk
 
 def context_of(node: str, begin: sp.Begin) -> Context:
     """The context of a chain below `node`."""
-    stream = begin.stream
     return Context(
         node, begin.task, begin.n_tasks, Path(begin.scratch),
-        state=state_of(stream),
-        state_bytes=stream.state_bytes or None,
+        states={path: state_of(told) for path, told in begin.stream.states.items()},
     )  # fmt: skip
 
 
-def state_of(stream: pb.StreamDeploy) -> StateBackend:
-    """Where the job keeps its state."""
-    return next((name for name in get_args(StateBackend) if name == stream.state), "memory")
+def state_of(told: pb.NodeState) -> tuple[StateBackend, int | None]:
+    """Where a node keeps its state, and how much of it may be in memory."""
+    named = (name for name in get_args(StateBackend) if name == told.state)
+    state: StateBackend = next(named, "memory")
+    return state, told.bytes if told.HasField("bytes") else None
 
 
 def splits_of(begin: sp.Begin) -> dict[int, Sequence[str]]:

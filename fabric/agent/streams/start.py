@@ -195,7 +195,8 @@ def _sink(root: Node, parts: Parts, folder: Path, stack: ExitStack) -> StreamSin
         return None
     schema = parts.engine.schema_of(root.input)
     stream = parts.spec.deploy.stream
-    start = SinkStart(stream.turn, stream.folder, folder / "sink", state_of(stream))
+    state, _ = state_of(stream.states[root.path])
+    start = SinkStart(stream.turn, stream.folder, folder / "sink", state)
     writer = parts.engine.open_stream_sink(root.target, schema, parts.spec.id, parts.n_tasks, start)
     stack.callback(writer.abandon)  # what was prepared stays
     stack.enter_context(parts.cancellation.waking(writer.interrupt))

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from fabric.config import StateBackend
 from fabric.plan import nodes as n
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.codec.limits import (
@@ -268,12 +269,15 @@ def _exchange(source: n.Node, message: pb.Exchange, path: str) -> n.Node:
 def _config(message: pb.Config) -> n.NodeConfig:
     mode = message.exchange if message.HasField("exchange") else None
     codec = message.compression if message.HasField("compression") else None
+    state = message.state if message.HasField("state") else None
     return n.NodeConfig(
         parallelism=message.parallelism if message.HasField("parallelism") else None,
         exchange=None if mode is None else choice(mode, n.ExchangeMode, "exchange"),
         buffer_batches=message.buffer_batches if message.HasField("buffer_batches") else None,
         compression=None if codec is None else choice(codec, n.Compression, "compression"),
         latency_us=message.latency_us if message.HasField("latency_us") else None,
+        state=None if state is None else choice(state, StateBackend, "state"),
+        state_memory=message.state_memory if message.HasField("state_memory") else None,
     )
 
 

@@ -71,6 +71,8 @@ class Writer(StreamWriter):
                 buffer_batches=config.buffer_batches,
                 compression=config.compression,
                 latency_us=config.latency_us,
+                state=config.state,
+                state_memory=config.state_memory,
             )
         return self._message
 

@@ -9,7 +9,7 @@ import pytest
 
 import fabric
 from fabric import DataFrame, col, count, functions, lit, mean, sum, when
-from fabric.errors import DataError, FabricError, PlanError
+from fabric.errors import ConfigError, DataError, FabricError, PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 
@@ -201,6 +201,27 @@ def test_settings_travel_with_the_plan(flights: DataFrame) -> None:
         "late": nodes.NodeConfig(parallelism=2, exchange="pipelined"),
         "d": nodes.NodeConfig(parallelism=3),
     }
+
+
+def test_state_of_a_step(flights: DataFrame) -> None:
+    counts = fabric.streams.generator(n_rows=9).group_by("key").count().named("c")
+    kept = counts.configure("c", state="arrow", parallelism=2).configure("c", state_memory="64 MB")
+    assert dict(kept.plan.config)["c"] == nodes.NodeConfig(
+        parallelism=2, state="arrow", state_memory=64_000_000
+    )
+    tapped = dict(kept.configure("c", tap=True).plan.config)
+    assert tapped["c"] == nodes.NodeConfig()
+    assert tapped["c/rows"] == dict(kept.plan.config)["c"]
+    for wrong, says in (
+        ({"state": "disk"}, "state must be 'memory', .* or 'auto', got 'disk'"),
+        ({"state_memory": "12 parsecs"}, "a size is a number and a unit, .* not '12 parsecs'"),
+        ({"state_memory": 0}, "state_memory must be positive, got 0"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            counts.configure("c", **wrong)  # type: ignore[arg-type]
+    late = flights.filter(col("distance") > 1).named("late")
+    with pytest.raises(PlanError, match='filter "late" keeps no state'):
+        late.configure("late", state="arrow")
 
 
 def test_compression_of_an_exchange(flights: DataFrame) -> None:

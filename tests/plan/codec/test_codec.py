@@ -152,8 +152,12 @@ def test_nodes(node: Node) -> None:
 
 def test_config() -> None:
     pair = NodeConfig(exchange="auto", buffer_batches=1, compression="zstd")
-    config = (("b", NodeConfig(parallelism=3)), ("a", pair), ("c", NodeConfig()))
+    kept = NodeConfig(state="arrow", state_memory=1 << 40)
+    config = (("b", NodeConfig(parallelism=3)), ("a", pair), ("c", NodeConfig()), ("d", kept))
     assert decode(encode(Plan(scan(), config))).config == config
+    wrong = NodeConfig(state="disk")  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="'disk'"):
+        decode(encode(Plan(scan(), (("b", wrong),))))
 
 
 LITERALS = [

@@ -1,0 +1,111 @@
+"""Where the state of each node lies: what the job says, unless the node says something else."""
+
+from __future__ import annotations
+
+import fabric
+from fabric import DataFrame, col, count, streams
+from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.core import stored
+from fabric.coordinator.core.jobs import Job
+from fabric.coordinator.planner.stages import StageGraph
+from fabric.coordinator.planner.states import node_states, state_lines
+from fabric.coordinator.preparation import Surroundings, prepare
+from fabric.plan.codec import encode
+
+AROUND = Surroundings(parallelism=2, n_cpus=2, embedded=True, datasets={}, agents=frozenset())
+MEMORY = CheckpointConfig(state_memory=ByteSize(900))
+ARROW = CheckpointConfig(state="arrow", state_memory=ByteSize(900))
+
+
+class Own(fabric.Process):
+    """Puts nothing out."""
+
+    def on_rows(self, ctx: object, key: int, rows: object) -> list[object]:
+        return []
+
+
+def steps() -> DataFrame:
+    """Four steps with state, in several stages: own, first, hourly, top."""
+    rows = streams.generator(n_rows=10, n_splits=2).with_watermark("ts", "1 second")
+    own = rows.process(
+        Own(), keys="key", schema={"row": "int64", "key": "int64", "ts": "timestamp[us, UTC]"},
+        time="ts",
+    ).named("own")  # fmt: skip
+    first = own.deduplicate("row").named("first")
+    windows = first.group_by("key").window("1 hour").agg(n=count()).named("hourly")
+    return windows.top_n(3, by=col("n").desc(), keys="window_end").named("top")
+
+
+def prepared(frame: DataFrame) -> tuple[StageGraph, tuple[bytes, ...]]:
+    made = prepare(pb.SubmitRequest(plan=encode(frame.plan)), AROUND, 1 << 20)
+    return made.graph, made.fragments()
+
+
+def told(graph: StageGraph, config: CheckpointConfig) -> dict[str, tuple[str, int | None]]:
+    """Of every node: where its state lies, and what it may have in memory."""
+    return {
+        path: (state.state, state.bytes if state.HasField("bytes") else None)
+        for stage in graph.stages
+        for path, state in node_states(graph, stage, config).items()
+    }
+
+
+def test_what_the_job_says_is_so_for_all() -> None:
+    graph, _ = prepared(steps())
+    assert len(graph.stages) > 2
+    in_files = dict.fromkeys(("first", "hourly", "top"), ("arrow", 300))
+    assert told(graph, ARROW) == {"own": ("arrow", None), **in_files}
+    names = "own", "first", "hourly", "top"
+    assert told(graph, MEMORY) == dict.fromkeys(names, ("memory", None))
+
+
+def test_a_node_with_a_budget_takes_none_of_the_others() -> None:
+    own = steps().configure("hourly", state_memory=70)
+    graph, _ = prepared(own)
+    assert told(graph, ARROW)["hourly"] == ("arrow", 70)
+    assert told(graph, ARROW)["first"] == told(graph, ARROW)["top"] == ("arrow", 450)
+    assert told(graph, MEMORY)["hourly"] == ("memory", None)
+
+
+def test_only_nodes_with_files_share_the_budget() -> None:
+    one, _ = prepared(steps().configure("hourly", state="auto"))
+    assert told(one, MEMORY)["hourly"] == ("auto", 900)
+    assert told(one, MEMORY)["top"] == ("memory", None)
+    none, _ = prepared(steps().configure("hourly", state="memory", state_memory=70))
+    assert told(none, ARROW)["hourly"] == ("memory", None)
+    assert told(none, ARROW)["top"] == ("arrow", 450)
+
+
+def test_a_person_is_told_the_engine_and_the_budget_of_each() -> None:
+    frame = steps().configure("hourly", state="tonbo", state_memory=7_000)
+    graph, _ = prepared(frame.configure("own", state="rocksdb"))
+    lines = [line for stage in graph.stages for line in state_lines(graph, stage, MEMORY)]
+    assert sorted(lines) == [
+        "state of first: in memory",
+        "state of hourly: up to 7,000 bytes of a task in memory, more in files (tonbo)",
+        "state of own: in RocksDB",
+        "state of top: in memory",
+    ]
+    lines = [line for stage in graph.stages for line in state_lines(graph, stage, ARROW)]
+    assert "state of top: up to 450 bytes of a task in memory, more in files (arrow)" in lines
+
+
+def test_a_stored_job_knows_it_still() -> None:
+    frame = steps().configure("hourly", state="arrow").configure("top", state_memory=70)
+    graph, fragments = prepared(frame)
+    job = Job(
+        job_id="j", name="", client_key="", graph=graph, fragments=fragments, schema=b"",
+        placement=tuple(("",) * stage.n_tasks for stage in graph.stages), submitted_s=0.0, now=0.0,
+        adaptive=AdaptiveConfig(), checkpoint=ARROW,
+    )  # fmt: skip
+    again = stored.job("j", pb.StoredPlan.FromString(stored.plan(job).SerializeToString()), 0.0)
+    assert [stage.states for stage in again.graph.stages] == [s.states for s in graph.stages]
+    assert told(again.graph, again.checkpoint) == told(graph, ARROW)
+    assert told(graph, ARROW)["top"] == ("arrow", 70)
+
+
+def test_settings_of_state_are_no_part_of_what_a_checkpoint_is_of() -> None:
+    _, plain = prepared(steps())
+    _, own = prepared(steps().configure("hourly", state="arrow", state_memory=70))
+    assert own == plain
