@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 import fabric
 from fabric import DataFrame, col, count, streams
 from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core import stored
 from fabric.coordinator.core.jobs import Job
+from fabric.coordinator.optimizer.optimizer import optimize
+from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.coordinator.planner.states import node_states, state_lines
 from fabric.coordinator.preparation import Surroundings, prepare
+from fabric.plan.check import check
 from fabric.plan.codec import encode
+from fabric.plan.nodes import Plan, Scan
+from fabric.plan.sources import Split
+from fabric.plan.stream_kinds import keeps_state_in
+from fabric.plan.streams import StreamScan
+from fabric.plan.walk import walk
+from tests.support.plans.streams import random_stream, written
 
 AROUND = Surroundings(parallelism=2, n_cpus=2, embedded=True, datasets={}, agents=frozenset())
 MEMORY = CheckpointConfig(state_memory=ByteSize(900))
@@ -72,7 +86,10 @@ def test_only_nodes_with_files_share_the_budget() -> None:
     one, _ = prepared(steps().configure("hourly", state="auto"))
     assert told(one, MEMORY)["hourly"] == ("auto", 900)
     assert told(one, MEMORY)["top"] == ("memory", None)
-    none, _ = prepared(steps().configure("hourly", state="memory", state_memory=70))
+    two, _ = prepared(steps().configure("hourly", state="auto").configure("top", state="tonbo"))
+    assert told(two, MEMORY)["hourly"] == ("auto", 450)
+    assert told(two, MEMORY)["top"] == ("tonbo", 450)
+    none, _ = prepared(steps().configure("hourly", state="memory"))
     assert told(none, ARROW)["hourly"] == ("memory", None)
     assert told(none, ARROW)["top"] == ("arrow", 450)
 
@@ -103,6 +120,19 @@ def test_a_stored_job_knows_it_still() -> None:
     assert [stage.states for stage in again.graph.stages] == [s.states for s in graph.stages]
     assert told(again.graph, again.checkpoint) == told(graph, ARROW)
     assert told(graph, ARROW)["top"] == ("arrow", 70)
+
+
+@given(seed=st.integers(0, 1 << 32))
+def test_planning_changes_no_path_that_state_is_configured_by(seed: int) -> None:
+    plan = check(Plan(written(random_stream(Random(seed)))))
+    wanted = {node.path for node in walk(plan.root) if keeps_state_in(node)}
+    optimised = optimize(plan)
+    splits = {
+        node.path: [Split("a"), Split("b")]
+        for node in walk(optimised.root)
+        if isinstance(node, Scan | StreamScan)
+    }
+    assert set(told(plan_stages(optimised, splits, 2), ARROW)) == wanted
 
 
 def test_settings_of_state_are_no_part_of_what_a_checkpoint_is_of() -> None:
