@@ -37,7 +37,9 @@ def node_states(
 def state_lines(graph: StageGraph, stage: Stage, config: CheckpointConfig) -> list[str]:
     """A line for each node of a stage that knows something of its keys."""
     found = node_states(graph, stage, config)
-    return [f"state of {node.path}: {_where(node, found[node.path])}" for node, _ in _keeping(stage)]
+    return [
+        f"state of {node.path}: {_where(node, found[node.path])}" for node, _ in _keeping(stage)
+    ]
 
 
 def _where(node: Node, told: pb.NodeState) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fabric.config import StateBackend
 from fabric.plan.nodes import Join, Node, Sink
+from fabric.plan.sources import DatasetTarget
 from fabric.plan.streams import Deduplicate, KeyedProcess, LookupJoin, StreamAggregate, TopN
 from fabric.plan.windowing import Count, Global
 
@@ -39,7 +40,8 @@ def hands_down(node: Node) -> bool:
 
 def is_view(node: Node) -> bool:
     """Whether it keeps the newest row of each key of what is written to it."""
-    return isinstance(node, Sink) and getattr(node.target, "mode", "") == "view"
+    target = node.target if isinstance(node, Sink) else None
+    return isinstance(target, DatasetTarget) and target.mode == "view"
 
 
 def keeps_state_in(node: Node) -> tuple[StateBackend, ...]:
