@@ -70,18 +70,6 @@ class Keys:
         return hash_columns(columns), prints.view(np.int64)
 
 
-@dataclass(slots=True)
-class _Version:
-    """What a task had at one moment."""
-
-    rows: RunSnapshot
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    sealed_s: float | None = None
-    """When it became a file."""
-    passed_s: float | None = None
-    """When a later one took its place."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Fresh:
     """Rows that are not in the store yet."""
@@ -90,6 +78,77 @@ class _Fresh:
     prints: I64
     gone: NDArray[np.bool_]
     rows: pa.RecordBatch
+
+    @classmethod
+    def newest(cls, parts: Sequence[_Fresh]) -> _Fresh:
+        """The last row of each key, sorted by key."""
+        hashes = np.concatenate([each.hashes for each in parts])
+        prints = np.concatenate([each.prints for each in parts])
+        order = np.lexsort((prints, hashes))
+        h, p = hashes[order], prints[order]
+        at = order[np.append((h[1:] != h[:-1]) | (p[1:] != p[:-1]), True)]
+        gone = np.concatenate([each.gone for each in parts])
+        rows = pa.concat_batches([each.rows for each in parts])
+        return cls(hashes[at], prints[at], gone[at], rows.take(pa.array(at)))
+
+    def only(self, keep: NDArray[np.bool_]) -> _Fresh:
+        """Some of them."""
+        rows = self.rows.filter(pa.array(keep))
+        return _Fresh(self.hashes[keep], self.prints[keep], self.gone[keep], rows)
+
+    def places(self, hashes: U64, prints: I64) -> tuple[I64, I64]:
+        """Which of these keys are here, and where their last rows are."""
+        maybe = np.flatnonzero(np.isin(self.hashes, hashes)).tolist()
+        last = {(int(self.hashes[i]), int(self.prints[i])): i for i in maybe}
+        keys = enumerate(zip(hashes.tolist(), prints.tolist(), strict=True))
+        found = [(i, last[key]) for i, key in keys if key in last]
+        return np.array([i for i, _ in found], np.int64), np.array([p for _, p in found], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What a task has at one moment, for readers in any thread: nothing of it changes."""
+
+    runs: RunSnapshot
+    fresh: tuple[_Fresh, ...] = ()
+
+    def find(self, hashes: U64, prints: I64) -> list[pa.RecordBatch]:
+        """The rows of these keys, in any order."""
+        found, unknown = list[pa.RecordBatch](), np.ones(len(hashes), np.bool_)
+        for each in reversed(self.fresh):
+            keys, places = each.places(hashes, prints)
+            new = unknown[keys] & ~each.gone[places]
+            found.append(each.rows.take(pa.array(places[new])))
+            unknown[keys] = False
+        found += self.runs.find(hashes[unknown], prints[unknown])
+        return [rows for rows in found if len(rows)]
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        if not self.fresh:
+            yield from (found.rows for found in self.runs.scan())
+            return
+        fresh = _Fresh.newest(self.fresh)
+        pairs = pairs_of(fresh.hashes, fresh.prints)
+        for found in self.runs.scan():
+            keep = ~np.isin(pairs_of(found.hashes, found.times), pairs)
+            yield found.rows.filter(pa.array(keep))
+        yield fresh.only(~fresh.gone).rows
+
+
+_NOTHING = _Moment(RunSnapshot(pa.schema([]), "hash", {}))
+
+
+@dataclass(slots=True)
+class _Version:
+    """A moment that may be read as a dataset."""
+
+    rows: _Moment
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    sealed_s: float | None = None
+    """When it became a file."""
+    passed_s: float | None = None
+    """When a later one took its place."""
 
 
 class Place(NamedTuple):
@@ -103,7 +162,8 @@ class Place(NamedTuple):
 class ViewWriter:
     """See `StreamWriter`; besides, its rows are part of the checkpoint.
 
-    `write`, `prepare` and `on_complete` are called in the task's thread, everything else in any.
+    `get` and `wanted` are called in any thread, everything else in that of the task, to which the
+    store belongs: readers never wait for it.
     """
 
     def __init__(
@@ -122,13 +182,13 @@ class ViewWriter:
         self._kind, self._store, self._is_in_memory = target.kind, store, in_memory
         self._access = current()
         self._views = self._access.views
-        self._lock = threading.Lock()
-        """Of everything below, and of the store."""
-        self._fresh, self._n_fresh = list[_Fresh](), 0
-        self._versions: dict[str, _Version] = {}
-        self._prepared: RunSnapshot | None = None
-        self._done: RunSnapshot | None = None
+        self._now, self._n_fresh = _Moment(self._runs()), 0
+        self._done: _Moment | None = None
         """What it had at the last complete checkpoint."""
+        self._prepared: RunSnapshot | None = None
+        self._lock = threading.Lock()
+        """Of the versions."""
+        self._versions: dict[str, _Version] = {}
         self._ended: str | None = None
         """The transaction of its last rows, once these are a file."""
         self._stays = set[str]()
@@ -150,26 +210,27 @@ class ViewWriter:
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         rows = rows.copy_to(pa.default_cpu_memory_manager())  # a ring wants its memory back
         hashes, prints = self.keys.hashes(rows)
-        with self._lock:
-            self._fresh.append(_Fresh(hashes, prints, gone, rows))
-            self._n_fresh += n
-            if self._n_fresh >= FRESH_ROWS:
-                self._flush()
+        fresh = _Fresh(hashes, prints, gone, rows)
+        self._now = _Moment(self._now.runs, (*self._now.fresh, fresh))
+        self._n_fresh += n
+        if self._n_fresh >= FRESH_ROWS:
+            self._flush()
 
     def prepare(self, checkpoint: int) -> bytes:
         """Have a version of all rows; the handle shows it."""
         last = checkpoint == FINAL
         transaction = f"{self.prefix}{'final' if last else checkpoint}"
+        self._flush()
+        self._prepared = self._now.runs
         with self._lock:
-            version = self._version(transaction)
-            self._prepared = version.rows
+            self._versions[transaction] = _Version(self._now)
         if last:
             self._end(transaction)
         schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
         facts = {
             "dataset": self.name, "keys": self.keys.schema.names, "schema": schema,
             "prefix": self.prefix, "checkpoint": checkpoint, "partition": self.partition,
-            "partitions": self.n_partitions, "rows": version.rows.n_rows,
+            "partitions": self.n_partitions, "rows": self._prepared.n_rows,
             "agent": self._access.agent_id,
         }  # fmt: skip
         return Handle("view", facts).encode()
@@ -192,8 +253,8 @@ class ViewWriter:
             self._views.remove(self)
         with self._lock:
             old, self._versions = self._versions, {}
-            self._done = None
-            self._store.close()
+        self._now, self._done = _NOTHING, None
+        self._store.close()
         for transaction in old:
             if transaction not in self._stays:
                 self._discard(transaction)
@@ -205,12 +266,10 @@ class ViewWriter:
 
     def restore(self, snapshots: Sequence[SnapshotReader], hashes: Span) -> None:
         """Go on with the rows of a checkpoint that have these hashes."""
-        with self._lock:
-            self._store.restore(snapshots, hashes)
-            runs = self._runs().runs.get(0, ())
-            if any(run.index.has_others(hashes) for run in runs):
-                self._rewrite()
-            self._done = self._runs()
+        self._store.restore(snapshots, hashes)
+        if any(run.index.has_others(hashes) for run in self._runs().runs.get(0, ())):
+            self._rewrite()
+        self._now = self._done = _Moment(self._runs())
 
     def counts(self) -> dict[str, int]:
         """What lies in the store."""
@@ -233,23 +292,12 @@ class ViewWriter:
         if self._ended is not None:
             rows = self._views.files.read(self._request(self._ended))
             return [each for batch in rows if len(each := self._among(batch, hashes, prints))]
-        with self._lock:
-            done = self._runs() if live else self._done
-            fresh = list(self._fresh) if live else []
-        if done is None:
+        if (moment := self._now if live else self._done) is None:
             raise NotFoundError(
                 f"view {self.name!r} has no complete checkpoint yet; wait for the first one, or "
                 "read it live"
             )
-        newest = [_found(each, hashes, prints) for each in reversed(fresh)]
-        found, open_ = list[pa.RecordBatch](), np.ones(len(hashes), np.bool_)
-        for at, places, gone, rows in newest:
-            new = open_[at]
-            keep = new & ~gone
-            found.append(rows.take(pa.array(places[keep])))
-            open_[at] = False
-        found += done.find(hashes[open_], prints[open_])
-        return [rows for rows in found if len(rows)]
+        return moment.find(hashes, prints)
 
     def wanted(self, transaction: str) -> None:
         """Somebody is about to read a version: have it there as a file, if it is one of ours."""
@@ -263,7 +311,7 @@ class ViewWriter:
             if transaction == f"{self.prefix}live" and (
                 version is None or now - (version.sealed_s or now) > LIVE_S
             ):
-                version = self._version(transaction)
+                version = self._versions[transaction] = _Version(self._now)
         if version is not None:
             self._seal(transaction, version)
 
@@ -285,25 +333,13 @@ class ViewWriter:
 
     def _flush(self) -> None:
         """Put the newest of the fresh rows of each key into the store."""
-        if not self._fresh:
+        if not self._now.fresh:
             return
-        hashes = np.concatenate([each.hashes for each in self._fresh])
-        prints = np.concatenate([each.prints for each in self._fresh])
-        gone = np.concatenate([each.gone for each in self._fresh])
-        at = _newest(hashes, prints)
-        hashes, prints, gone = hashes[at], prints[at], gone[at]
-        rows = pa.concat_batches([each.rows for each in self._fresh])
-        here = ~gone
-        if gone.any():
-            self._store.remove(0, hashes[gone], prints[gone])
-        kept = rows.take(pa.array(at[here]))
-        self._store.put(0, hashes[here], prints[here], kept, replaces=True)
-        self._fresh, self._n_fresh = [], 0
-
-    def _version(self, transaction: str) -> _Version:
-        self._flush()
-        version = self._versions[transaction] = _Version(self._runs())
-        return version
+        fresh = _Fresh.newest(self._now.fresh)
+        gone, here = fresh.only(fresh.gone), fresh.only(~fresh.gone)
+        self._store.remove(0, gone.hashes, gone.prints)
+        self._store.put(0, here.hashes, here.prints, here.rows, replaces=True)
+        self._now, self._n_fresh = _Moment(self._runs()), 0
 
     def _runs(self) -> RunSnapshot:
         taken = self._store.snapshot()
@@ -338,10 +374,10 @@ class ViewWriter:
     def _seal(self, transaction: str, version: _Version) -> None:
         with version.lock:
             if version.sealed_s is None:
-                self._store_file(transaction, (found.rows for found in version.rows.scan()))
+                self._store_file(transaction, version.rows.scan())
                 version.sealed_s = time.monotonic()
                 if transaction.endswith(".live"):  # nobody else wants it
-                    version.rows = RunSnapshot(self.schema, "hash", {})
+                    version.rows = _NOTHING
 
     def _copy_last(self, transaction: str) -> None:
         """The last rows of a task that has ended under the name others have for theirs."""
@@ -349,7 +385,7 @@ class ViewWriter:
         with self._lock:
             if transaction not in self._versions:
                 self._store_file(transaction, self._views.files.read(self._request(self._ended)))
-                self._versions[transaction] = _Version(RunSnapshot(self.schema, "hash", {}))
+                self._versions[transaction] = _Version(_NOTHING)
 
     def _store_file(self, transaction: str, rows: Iterator[pa.RecordBatch]) -> None:
         writer = self._views.files.open_copy(self._request(transaction), self.schema)
@@ -438,28 +474,3 @@ def _keys_of(keys: pa.Table, schema: pa.Schema, name: str) -> pa.RecordBatch:
         told = ", ".join(f"{each.name}: {each.type}" for each in schema)
         raise DataError(f"view {name!r} knows rows by {told}, got {keys.schema}") from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _newest(hashes: U64, prints: I64) -> I64:
-    """The places of the last row of each key, sorted by key."""
-    order = np.lexsort((prints, hashes))
-    h, p = hashes[order], prints[order]
-    last = np.append((h[1:] != h[:-1]) | (p[1:] != p[:-1]), True)
-    found: I64 = order[last]
-    return found
-
-
-def _found(
-    fresh: _Fresh, hashes: U64, prints: I64
-) -> tuple[I64, I64, NDArray[np.bool_], pa.RecordBatch]:
-    """Which of these keys fresh rows have: the newest place of each, and whether it is gone."""
-    maybe = np.flatnonzero(np.isin(fresh.hashes, hashes))
-    newest = {(int(fresh.hashes[i]), int(fresh.prints[i])): int(i) for i in maybe}
-    pairs = [
-        (i, newest.get((int(h), int(p))))
-        for i, (h, p) in enumerate(zip(hashes, prints, strict=True))
-    ]
-    there = [(i, place) for i, place in pairs if place is not None]
-    at = np.array([i for i, _ in there], np.int64)
-    places = np.array([place for _, place in there], np.int64)
-    return at, places, fresh.gone[places], fresh.rows
