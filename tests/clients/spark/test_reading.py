@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from pyarrow import flight
 
 import fabric
-from fabric import col
+from fabric import col, streams
 from fabric.clients.demo.checksum import checksum
 from fabric.clients.spark import install
 from fabric.plan.nodes import Plan, Sink
@@ -258,3 +259,29 @@ def test_any_flight_server(options: dict[str, str], asked: str, connector: Any) 
         frame = connector.load(url=url, token="", **options)
         assert sorted(row.said for row in frame.collect()) == [f"{asked}?1", f"{asked}?2"]
         assert frame.where("said like '%?2'").count() == 1
+
+
+def test_a_view_while_its_job_runs(two: LocalFabric, connector: Any, tmp_path: Path) -> None:
+    with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
+        session.checkpoints(interval_s=0.3, folder=tmp_path)
+        check_balances(session, connector)
+
+
+def check_balances(session: fabric.Session, connector: Any) -> None:
+    """Each of 200,000 rows a second moves one from an account to the next one."""
+    source = streams.generator(n_keys=100, n_splits=2, rows_per_s=200_000, session=session)
+    sides = source.select("key", side=fabric.array(fabric.lit(1), fabric.lit(-1))).explode("side")
+    account = (col("key") + (col("side") > 0).cast("int64")).alias("account")
+    moved = sides.select(account, "side").group_by("account").agg(n=col("side").sum())
+    job = moved.materialize("balances", key="account", parallelism=2)
+    try:
+        wait_until(lambda: "balances" in session.datasets())
+        seen = set()
+        for _ in range(3):
+            rows = connector.load(dataset="balances").toArrow().to_pydict()
+            assert sum(rows["n"]) == 0
+            assert sorted(rows["account"]) == list(range(101))
+            seen.add(rows["n"][rows["account"].index(0)])
+        assert len(seen) == 3
+    finally:
+        job.cancel()
