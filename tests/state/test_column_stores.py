@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,22 @@ def test_a_key_with_a_million_rows_is_scanned_in_portions(
     found = list(store.scan(columns=["n"]))
     assert np.array_equal(np.concatenate([each.times for each in found]), np.arange(n))
     assert max(len(each.times) for each in found) <= PORTION_ROWS + 8 * BLOCK_ROWS[order]
+
+
+@pytest.mark.parametrize("order", ["hash", "time"])
+@pytest.mark.parametrize(
+    ("engine", "n"), [("memory", 200_000), ("arrow", 200_000), ("tonbo", 60_000)]
+)
+def test_rows_of_equal_hash_and_time_are_in_one_batch(
+    engine: str, n: int, order: Order, tmp_path: Path
+) -> None:
+    store = open_column_store(engine, SCHEMA, tmp_path / "store", order=order)
+    for generation in (0, 0, 1):
+        store.put(generation, hashes(n), np.zeros(n, np.int64), rows(n))
+    found = [each.hashes for each in store.scan()]
+    assert len(found) > 1
+    assert all(one[-1] != other[0] for one, other in pairwise(found))
+    assert sorted(np.concatenate(found).tolist()) == sorted(3 * hashes(n).tolist())
 
 
 def test_looking_keys_up_reads_little(store: ColumnStore) -> None:

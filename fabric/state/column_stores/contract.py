@@ -122,8 +122,8 @@ class ColumnStore(ABC):
     ) -> Iterator[Found]:
         """Rows in the order of the store; of equal hash and time in that in which they were put.
 
-        A batch has tens of thousands of rows, or few more. The store may be changed meanwhile: a
-        scan sees it as it was at the first row.
+        A batch has tens of thousands of rows, or few more; all rows of equal hash and time are in
+        one. The store may be changed meanwhile: a scan sees it as it was at the first row.
 
         Parameters
         ----------

@@ -179,7 +179,7 @@ class TonboStore(ColumnStore):
             )
             for number in sorted(self._generations.keys() & asked)
         ]
-        return (self._coding.found(piece, names) for piece in _merged(streams))
+        return (self._coding.found(piece, names) for piece in _unsplit(_merged(streams)))
 
     def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
         """See `ColumnStore.may_have`."""
@@ -325,6 +325,21 @@ def _merged(streams: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
         if (head := heads[i]) is not None:
             yield head
         yield from streams[i]
+
+
+def _unsplit(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """The same rows; those of one place are in one piece, wherever Tonbo has cut its batches."""
+    parts = list[Piece]()
+    for piece in pieces:
+        n = piece.n_up_to(int(parts[-1].major[-1]), int(parts[-1].minor[-1])) if parts else 0
+        if n:
+            parts.append(piece.slice(0, n))
+        if n < len(piece.major):
+            if parts:
+                yield joined(parts)
+            parts = [piece.slice(n, len(piece.major))]
+    if parts:
+        yield joined(parts)
 
 
 def _below(heads: list[Piece | None], live: list[int], cut: tuple[int, int]) -> list[Piece]:
