@@ -29,6 +29,7 @@ TOOLS = {
     "shuffling",
     "sorting",
     "latencies",
+    "stores",
     "wire_server",
 }
 

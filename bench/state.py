@@ -3,11 +3,17 @@
 The events and windows of `bench windows` with a million keys, embedded, one task, into nowhere. In
 memory the groups take about five times `state_memory`. Groups of windows come back as these end;
 those of `global`, the one window of all rows, with the next row of their key. `seconds` is for all
-events, with the start of the job. The peer `memory` is Fabric with all groups in memory; Flink has
-them in RocksDB; DuckDB is a batch engine with all rows at once, and the oracle.
+events, with the start of the job. Cases that are `small` have an eighth of the rows, keys and
+memory over the same time: what slow engines can do. `store` cases are the stores without operators
+around them, see `bench/stores.py`.
+
+Ours is `arrow`. Its peers: `memory`, Fabric with all groups in memory; `tonbo`, Fabric with Tonbo
+in the place of files; `rocksdb`, the same windows as a `.process` function whose state lies in
+RocksDB, a lookup a batch and key; Flink has its own RocksDB; DuckDB is a batch engine with all rows
+at once, and the oracle. In a quick run Flink does the small case alone: the others take it minutes.
 
 rss_mb        memory of the process at its highest while the job ran, without mapped files
-written_mb    what was written to files, merges included
+written_mb    what the process wrote, merges and checkpoints included
 evicted_m     million groups that went down, back_m: that were read back
 """
 
@@ -17,43 +23,71 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bench import stores
 from bench.harness import Answer, BenchError, Benchmark, Case, Engine
 from bench.windows import flink
-from bench.windows.data import Asked
-from bench.windows.runs import answer_of, framed
+from bench.windows.data import SIZE_S, TIME, Asked
+from bench.windows.runs import answer_of, framed, watermarked
+
+if TYPE_CHECKING:
+    import fabric
+    from fabric.clients.session.session import Session
+    from fabric.config import StateBackend
 
 N_ROWS, N_ROWS_QUICK, N_KEYS = 20_000_000, 8_000_000, 1_000_000
-GLOBAL = 4_000_000, 1_000_000
-"""Rows and keys: each batch reads the groups of its keys, so this is far slower."""
+GLOBAL = 4_000_000
+"""Rows: each batch reads the groups of its keys, so this is far slower."""
 BYTES_A_ROW = 24
 STATE_MEMORY = {
-    "tumbling": "23 MB", "sliding": "48 MB", "cumulative": "48 MB", "global": "23 MB",
+    "tumbling": 23_000_000, "sliding": 48_000_000, "cumulative": 48_000_000, "global": 23_000_000,
 }  # fmt: skip
+SMALL = 8
+"""By how much cases with all engines are smaller than those of a quick run."""
+COLD = ("arrow", "tonbo")
 _LOOK_S = 0.02
+_FOREVER_US = 1 << 62
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """A kind of window each."""
+    """A kind of window each; then those that slow engines can do; then stores."""
     kinds = ["tumbling", "global"] if quick else list(STATE_MEMORY)
-    sizes = dict.fromkeys(kinds, (N_ROWS_QUICK if quick else N_ROWS, N_KEYS)) | {"global": GLOBAL}
-    return [
-        Case(kind, rows, rows * BYTES_A_ROW, {"kind": kind, "keys": n_keys, "rows": rows})
-        for kind, (rows, n_keys) in sizes.items()
-    ]
+    rows = dict.fromkeys(kinds, N_ROWS_QUICK if quick else N_ROWS) | {"global": GLOBAL}
+    whole = [_case(kind, rows[kind], _peers(kind, flinks=not quick)) for kind in kinds]
+    few = {"tumbling": N_ROWS_QUICK, "global": GLOBAL}
+    small = [_case(kind, n, _peers(kind, small=True), SMALL) for kind, n in few.items()]
+    return [*whole, *small, *stores.cases(quick)]
+
+
+def _case(kind: str, rows: int, peers: Sequence[str], smaller: int = 1) -> Case:
+    name, rows = f"{kind} small" if smaller > 1 else kind, rows // smaller
+    parameters = {
+        "kind": kind, "keys": N_KEYS // smaller, "rows": rows, "pace_us": smaller,
+        "state_memory": STATE_MEMORY[kind] // smaller, "peers": peers,
+    }  # fmt: skip
+    return Case(name, rows, rows * BYTES_A_ROW, parameters)
+
+
+def _peers(kind: str, *, small: bool = False, flinks: bool = True) -> list[str]:
+    """Who can do it; Tonbo looks up keys so slowly that it has no `global`."""
+    able = {
+        "memory": True, "tonbo": small and kind == "tumbling", "rocksdb": small, "duckdb": True,
+        "flink": flinks and kind in flink.KINDS,
+    }  # fmt: skip
+    return [peer for peer, is_able in able.items() if is_able]
 
 
 def engines(case: Case) -> Sequence[Engine]:
-    """Files below memory, memory alone, and the oracle."""
-    found = [
+    """Files below memory; then its peers."""
+    if "peers" not in case.parameters:
+        return stores.engines(case)
+    factories = {"duckdb": "bench.windows.peers:duckdb_run", "flink": "bench.windows.flink:run"}
+    peers = case.parameters["peers"]
+    return [
         Engine(None, "bench.state:arrow_run"),
-        Engine("memory", "bench.state:memory_run"),
-        Engine("duckdb", "bench.windows.peers:duckdb_run"),
+        *(Engine(peer, factories.get(peer, f"bench.state:{peer}_run")) for peer in peers),
     ]
-    if case.parameters["kind"] in flink.KINDS:
-        found.append(Engine("flink", "bench.windows.flink:run"))
-    return found
 
 
 def arrow_run(case: Case) -> StateRun:
@@ -66,50 +100,126 @@ def memory_run(case: Case) -> StateRun:
     return StateRun(case, "memory")
 
 
+def tonbo_run(case: Case) -> StateRun:
+    """With Tonbo stores."""
+    return StateRun(case, "tonbo")
+
+
+def rocksdb_run(case: Case) -> StateRun:
+    """As a function."""
+    return StateRun(case, "rocksdb")
+
+
 class StateRun:
     """A session whose jobs keep their state in `state`."""
 
-    def __init__(self, case: Case, state: str) -> None:
+    def __init__(self, case: Case, state: StateBackend) -> None:
         import fabric
 
         os.environ["FABRIC_CHECKPOINT_INTERVAL_S"] = "1"
         self._stack, self._state = ExitStack(), state
         self._session = self._stack.enter_context(fabric.connect())
-        memory = STATE_MEMORY[case.parameters["kind"]]
-        self._session.checkpoints(state=state, state_memory=memory)  # type: ignore[arg-type]
-        self._frame = framed(self._session, Asked.of(case))
+        memory = case.parameters["state_memory"]
+        self._session.checkpoints(state=state, state_memory=memory)
+        asked = Asked.of(case)
+        made = processed if state == "rocksdb" else framed
+        self._frame = made(self._session, asked)
+        self._extra: dict[str, Any] = {}
 
     def work(self) -> object:
         """All rows once, to nowhere."""
-        return self._run()
-
-    def answer(self) -> Answer:
-        """Rows and checksum, and what one job takes."""
-        extra = self._run()
-        with self._session.submit(self._frame) as job:
-            return answer_of(job.collect(), extra)
-
-    def close(self) -> None:
-        """End the session."""
-        self._stack.close()
-
-    def _run(self) -> dict[str, Any]:
         import fabric
 
+        before = _written_bytes()
         with (
             Highest() as highest,
             self._frame.write_stream(fabric.streams.to_blackhole()) as job,
         ):
             job.wait()
             counts = {c.name: c.n for stage in job.status.stages for c in stage.counts}
-        extra: dict[str, Any] = {"rss_mb": round(highest.anonymous / 1e6)}
-        if self._state == "arrow":
+        written = _written_bytes() - before
+        self._extra = {
+            "rss_mb": round(highest.anonymous / 1e6), "written_mb": round(written / 1e6, 1),
+        }  # fmt: skip
+        if self._state in COLD:
             if not counts.get("state_evicted_rows"):
                 raise BenchError(f"all groups fit into memory: {counts}")
-            extra["written_mb"] = round(counts["state_written_bytes"] / 1e6)
-            extra["evicted_m"] = round(counts["state_evicted_rows"] / 1e6, 1)
-            extra["back_m"] = round(counts.get("state_read_back_rows", 0) / 1e6, 1)
-        return extra
+            self._extra["evicted_m"] = round(counts["state_evicted_rows"] / 1e6, 1)
+            self._extra["back_m"] = round(counts.get("state_read_back_rows", 0) / 1e6, 1)
+        return None
+
+    def answer(self) -> Answer:
+        """Rows and checksum, and what the last job took."""
+        with self._session.submit(self._frame) as job:
+            return answer_of(job.collect(), self._extra)
+
+    def close(self) -> None:
+        """End the session."""
+        self._stack.close()
+
+
+def processed(session: Session, asked: Asked) -> fabric.DataFrame:
+    """The windows as a function of rows and timers; those of ``tumbling`` and ``global``."""
+    import pyarrow as pa
+
+    from fabric import streams
+
+    size_us = {"tumbling": SIZE_S * 1_000_000, "global": _FOREVER_US}[asked.kind]
+    totals = pa.struct({"n": pa.int64(), "s": pa.int64()})
+    found = watermarked(session, asked).process(
+        _windows(size_us), keys="k", timers="event",
+        schema={"k": "int64", "window_start": TIME, "window_end": TIME, "n": "int64", "s": "int64"},
+        state={"totals": streams.map_state("int64", totals)},
+    )  # fmt: skip
+    return found if asked.kind == "tumbling" else found.select("k", "n", "s")
+
+
+def _windows(size_us: int) -> fabric.Process:
+    """Counts and sums by key and end of the window, in state until a timer at that end."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    import fabric
+
+    time_type = TIME
+
+    class Windows(fabric.Process):
+        def on_batch(
+            self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch
+        ) -> None:
+            times = rows["ts"].view(pa.int64()).to_numpy()
+            ends = pa.array(times - times % size_us + size_us)
+            events = pa.table({"k": keys["k"], "end": ends, "v": rows["v"]})
+            new = events.group_by(["k", "end"]).aggregate([("v", "count"), ("v", "sum")])
+            (new,) = new.combine_chunks().to_batches()
+            state, ends, keys = ctx.state("totals"), new["end"], new.select(["k"])
+            old = state.get_many(keys, ends)
+            sums = [
+                pc.add(pc.fill_null(old.field(name), 0), new[f"v_{what}"])
+                for name, what in (("n", "count"), ("s", "sum"))
+            ]
+            state.put_many(keys, ends, pa.StructArray.from_arrays(sums, ["n", "s"]))
+            ctx.timers.set_many(keys, ends)
+
+        def on_timers(
+            self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, times: pa.Array, domain: str
+        ) -> pa.Table:
+            state = ctx.state("totals")
+            found = state.get_many(keys, times)
+            state.remove_many(keys, times)
+            bounds = [each.view(time_type) for each in (pc.subtract(times, size_us), times)]
+            return pa.table({
+                "k": keys["k"], "window_start": bounds[0], "window_end": bounds[1],
+                "n": found.field("n"), "s": found.field("s"),
+            })  # fmt: skip
+
+    return Windows()
+
+
+def _written_bytes() -> int:
+    """What this process has written by now, also what its kernel has not yet."""
+    with open("/proc/self/io") as file:
+        return int(dict(line.split(": ") for line in file)["wchar"])
 
 
 class Highest:
@@ -138,10 +248,11 @@ class Highest:
 
 BENCHMARK = Benchmark(
     name="state",
-    about="groups that take five times the memory they may have",
+    about="groups that take five times the memory they may have; stores without operators",
     cases=cases,
     engines=engines,
     rounds=3,
     quick_rounds=1,
     round_s=0.5,
+    timeout_s=3600.0,
 )

@@ -25,22 +25,30 @@ class Asked:
     kind: str
     rows: int
     n_keys: int
+    pace_us: int = 1
+    """Of event time, from one event to the next."""
 
     @staticmethod
     def of(case: Case) -> Asked:
         """What the case says."""
         parameters = case.parameters
-        return Asked(parameters["kind"], parameters["rows"], parameters["keys"])
+        pace_us = parameters.get("pace_us", 1)
+        return Asked(parameters["kind"], parameters["rows"], parameters["keys"], pace_us)
 
     @property
     def gap_us(self) -> int:
-        """Of sessions: a key has a row every `n_keys` µs in the mean."""
-        return 4 * self.n_keys
+        """Of sessions: a key has a row every `n_keys` events in the mean."""
+        return 4 * self.n_keys * self.pace_us
+
+    @property
+    def events(self) -> str:
+        """A name of the events, whatever the windows."""
+        return f"{self.n_keys}-{self.rows}-{self.pace_us}"
 
 
 def files(asked: Asked) -> list[Path]:
     """ts, k, v; the files are made when they are not there."""
-    folder = made("windows", f"{asked.n_keys}-{asked.rows}", lambda folder: _make(folder, asked))
+    folder = made("windows", asked.events, lambda folder: _make(folder, asked))
     return sorted(folder.glob("*.arrow"))
 
 
@@ -49,7 +57,7 @@ def _make(folder: Path, asked: Asked) -> None:
         rng = np.random.default_rng(seed=number)
         n_rows = asked.rows // N_FILES
         keys = rng.integers(0, asked.n_keys // N_FILES, n_rows) * N_FILES + number
-        times = START_US + np.arange(n_rows) * N_FILES + number
+        times = START_US + (np.arange(n_rows) * N_FILES + number) * asked.pace_us
         table = pa.table({
             "ts": pa.array(times).view(TIME), "k": keys, "v": rng.integers(0, 1_000, n_rows),
         })  # fmt: skip

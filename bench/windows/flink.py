@@ -1,13 +1,15 @@
 """Flink SQL with the same windows, their state in RocksDB: Parquet files to nowhere.
 
 Flink reads Parquet, so `parsing_s` says how long it takes only to read. RocksDB may use 128 MiB of
-memory, Flink's default, beside the heap; checkpoints are taken each second, incrementally.
+memory, Flink's default, beside the heap; checkpoints are taken each second, incrementally. A job
+that takes more than a minute is run once, and that counts in each round: what warms up is seconds.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ _BOUNDS = {
         INTERVAL '{SIZE_S}' SECOND)""",
 }
 KINDS = list(_BOUNDS)
+_LONG_S = 60.0
 
 
 def run(case: Case) -> FlinkState:
@@ -50,12 +53,19 @@ class FlinkState:
             "execution.checkpointing.dir": f"file://{folder}/checkpoints",
         })  # fmt: skip
         self._stack.callback(self._server.close)
-        self._cpu_s = 0.0
+        self._cpu_s = self._taken_s = 0.0
 
     def work(self) -> object:
         """All rows once, to nowhere."""
-        self._cpu_s = self._ask("'blackhole'", self._query())["cpu_s"]
+        if self._taken_s < _LONG_S:
+            begin = time.perf_counter()
+            self._cpu_s = self._ask("'blackhole'", self._query())["cpu_s"]
+            self._taken_s = time.perf_counter() - begin
         return None
+
+    def taken_s(self) -> float:
+        """How long the last job took."""
+        return self._taken_s
 
     def answer(self) -> Answer:
         """Rows and checksum; how long reading alone takes."""
@@ -100,4 +110,4 @@ def _parquet(asked: Asked) -> Path:
         rows = pa.concat_tables(map(mapped, files(asked))).sort_by("ts")
         pq.write_table(rows, folder / "events.parquet", row_group_size=len(rows))
 
-    return made("windows", f"{asked.n_keys}-{asked.rows}-one-parquet", write)
+    return made("windows", f"{asked.events}-one-parquet", write)

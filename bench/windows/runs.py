@@ -109,12 +109,19 @@ def _asking(session: Session, asked: Asked) -> Callable[[], pa.Table]:
 def framed(session: Session | None, asked: Asked) -> DataFrame:
     """The windows; without a session over no engine."""
     import fabric
+
+    grouped = watermarked(session, asked).group_by("k").window(_window(asked))
+    return grouped.agg(fabric.count().alias("n"), fabric.sum("v").alias("s"))
+
+
+def watermarked(session: Session | None, asked: Asked) -> DataFrame:
+    """The events."""
+    import fabric
     from fabric import streams
 
     read = session.read_ipc if session is not None else fabric.read_ipc
     events = streams.replay(read([str(path) for path in files(asked)]), "ts", by_file=True)
-    grouped = events.with_watermark("ts", "1 second").group_by("k").window(_window(asked))
-    return grouped.agg(fabric.count().alias("n"), fabric.sum("v").alias("s"))
+    return events.with_watermark("ts", "1 second")
 
 
 def _window(asked: Asked) -> Window:
