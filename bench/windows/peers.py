@@ -42,6 +42,7 @@ def duckdb_run(case: Case) -> PeerRun:
     asked = Asked.of(case)
     stack = ExitStack()
     connection = stack.enter_context(duckdb.connect())
+    connection.execute("SET enable_progress_bar = false")  # it is drawn amid our lines
     connection.register("events", pa.concat_tables(map(mapped, files(asked))))
     query = _sql(asked)
     return PeerRun(lambda: connection.sql(query).to_arrow_table(), lambda table: table, stack)
