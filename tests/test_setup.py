@@ -174,7 +174,7 @@ def test_a_rust_that_is_missing_or_too_old(cargo: str, has: str, checkout: Path)
     )  # fmt: skip
     assert done.returncode == 1
     assert f"missing: Rust, which the engine tonbo is built with ({has} is here)" in done.stderr
-    assert "please install Rust 1.85 or newer" in done.stderr
+    assert "please install Rust 1.88 or newer" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -77,5 +77,7 @@ class Store:
     def close(self, *, note: bool = True) -> None:
         """End its threads and let others open it; twice is fine.
 
-        With `note` the next one to open it compares its files with what they are now.
+        It waits for what other threads are at, and nobody writes in its folder once it returns.
+        With `note` the log and the flush at work are ended well, and the next one to open it
+        compares its files with what they are then; without it what they do is cut off.
         """

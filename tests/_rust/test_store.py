@@ -1,28 +1,24 @@
 """The binding of Tonbo: what comes back, what is refused, and the fault behind each guard.
 
-In the soak alone: a thread of Tonbo may still write for a moment after a store was closed, so that
-now and then a store that is opened again at once is said to be damaged. The engine never opens one
-again; its own tests are in the suite.
+Some guards are for what is left when a store ends: those are in `test_ends`.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from fabric_tonbo import Store, StoreError
 
 from tests.support.disk import mounted
+from tests.support.sampled import SOAK
+from tests.support.tonbo_store import SCHEMA, found, key, rows
 from tests.support.wait import wait_until
 
-pytestmark = pytest.mark.soak
-SCHEMA = pa.schema([("key", pa.binary()), ("n", pa.int64()), ("text", pa.string())])
 READABLE: dict[pa.DataType, object] = {
     pa.bool_(): True, pa.int8(): -1, pa.uint64(): 2**64 - 1, pa.float32(): 0.5, pa.float64(): 0.1,
     pa.string(): "ä", pa.binary(): b"\xff", pa.date32(): 1, pa.date64(): 86_400_000,
@@ -35,27 +31,7 @@ REFUSED: dict[pa.DataType, object] = {
 }  # fmt: skip
 
 
-def key(number: int) -> bytes:
-    return b"%06d" % number
-
-
-def rows(numbers: range | list[int], text: str | None = "text") -> pa.RecordBatch:
-    columns = [pa.array(map(key, numbers), pa.binary()), pa.array(numbers), [text] * len(numbers)]
-    return pa.record_batch(columns, schema=SCHEMA)
-
-
-def put_each(store: Store, numbers: range) -> None:
-    """A row a put."""
-    for number in numbers:
-        store.put(rows([number]))
-
-
-def found(store: Store, *bounds: bytes | None, **how: Any) -> list[int]:
-    table = store.scan(*bounds, **how).read_all()
-    return [int(each) for each in table.column("key").to_pylist()]
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8 if SOAK else 2))
 def test_any_history_is_that_of_a_dict(seed: int, tmp_path: Path) -> None:
     chance, model = random.Random(seed), dict[int, str | None]()
     store = Store.open(tmp_path / "store", SCHEMA, "key", sync=False, seal_batches=2)
@@ -164,24 +140,6 @@ def test_a_put_beside_a_scan_that_nobody_reads(guarded: bool, tmp_path: Path) ->
     command = [sys.executable, "-c", BLOCKED, str(tmp_path), *([] if guarded else ["read_ahead"])]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == ("60000" if guarded else "blocked")
-
-
-@pytest.mark.parametrize("guarded", [True, False])
-def test_lock_files_of_a_killed_process(guarded: bool, tmp_path: Path) -> None:
-    store = Store.open(tmp_path, SCHEMA, "key")
-    store.put(rows(range(3)))
-    store.close()
-    (tmp_path / "wal" / "state.json.lock").touch()
-    (tmp_path / "sst" / ".tmp-1").touch()
-    store = Store.open(tmp_path, SCHEMA, "key", without=[] if guarded else ["stale_files"])
-    if guarded:
-        assert not (tmp_path / "sst" / ".tmp-1").exists()
-        store.put(rows(range(3, 6)))
-        assert found(store) == list(range(6))
-    else:
-        with pytest.raises(StoreError, match=rf"{tmp_path} can't be written: .*wal writer"):
-            put_each(store, range(3, 30))
-    store.close(note=False)
 
 
 OPENING = """
@@ -325,50 +283,3 @@ def test_a_scan_sees_what_was_there_when_it_began(tmp_path: Path) -> None:
     assert reader.read_all().num_rows == 100_000
     assert found(store) == []
     store.close()
-
-
-def test_closing_ends_scans_that_are_not_read(tmp_path: Path) -> None:
-    store = Store.open(tmp_path, SCHEMA, "key", sync=False)
-    for begin in range(0, 200_000, 50_000):
-        store.put(rows(range(begin, begin + 50_000)))
-    reader = store.scan()
-    assert len(reader.read_next_batch()) == 16_384
-    store.close()
-    with pytest.raises(pa.ArrowInvalid, match="the store was closed while it was read"):
-        reader.read_all()
-    del reader
-    Store.open(tmp_path, SCHEMA, "key").close()
-
-
-FORKING = """
-import os, sys, pyarrow as pa, fabric_tonbo
-store = fabric_tonbo.Store.open(sys.argv[1], pa.schema([("key", pa.binary())]), "key")
-if os.fork() == 0:
-    try:
-        store.scan()
-    except fabric_tonbo.StoreError as error:
-        print(error, flush=True)
-    store.close()
-    os._exit(0)
-assert os.wait()[1] == 0
-store.put(pa.record_batch({"key": pa.array([b"1"], pa.binary())}))
-assert store.scan().read_all().num_rows == 1
-"""
-
-
-def test_a_fork_is_told_to_open_its_own(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", FORKING, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "this is a fork of it; open another one here" in done.stdout
-
-
-def test_a_killed_store_has_all_that_was_acknowledged(tmp_path: Path) -> None:
-    """SIGKILL, 50 times, at any moment of puts, removals, flushes and opening."""
-    command = [sys.executable, "-m", "tests.support.killed_tonbo", str(tmp_path), "50"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    n_acknowledged, n_flushed = map(int, done.stdout.split())
-    assert n_acknowledged > 200
-    assert n_flushed > 5
-    assert os.listdir(tmp_path) == ["store"]

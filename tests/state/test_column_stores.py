@@ -125,7 +125,6 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
         assert len(list((disk / "store").iterdir())) == store.stored().pieces == 2
 
 
-@pytest.mark.soak
 def test_tonbo_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """It needs room to read as well, for a scan is noted in the manifest."""
     with mounted(tmp_path / "disk", "size=4m") as disk:

@@ -1,8 +1,10 @@
 //! The folder of a store: who may use it, and whether it is whole.
 //!
-//! Tonbo locks nothing, so a second process would be let in, and it leaves lock files of its own
-//! behind when it is killed, which later stop the writer of its log. Here one file is locked by the
-//! kernel as long as the store is open; under that lock nobody else's lock file can be in use.
+//! Tonbo locks nothing, so a second process would be let in. When it is killed it leaves lock files
+//! behind, which later stop the writer of its log, leases, which stop writes to its manifest for a
+//! minute, and a part of that which it later takes for whole. Here one file is locked by the kernel
+//! as long as the store is open; under that lock none of these can be in use.
+//!
 //! What a store wrote is noted with its CRC-32C when it is closed, for Tonbo reads a log up to the
 //! first damaged byte and says nothing of the rest.
 use std::{
@@ -19,6 +21,9 @@ use crate::errors::Failure;
 
 const LOCK: &str = "LOCK";
 const CLOSED: &str = "closed.json";
+/// Folders of Tonbo's manifests: who is at work with one of them, and what was added to it.
+const LEASES: &str = "leases";
+const SEGMENTS: &str = "segments";
 /// What a Parquet file begins and ends with.
 const MAGIC: &[u8] = b"PAR1";
 
@@ -39,13 +44,18 @@ impl Folder {
         fs::create_dir_all(path).map_err(fault)?;
         let path = &path.canonicalize().map_err(fault)?;
         let lock = if locking { Some(locked(path)?) } else { None };
-        if cleaning {
-            clean(path).map_err(fault)?;
-        }
         if checking {
             check(path)?;
         }
+        if cleaning {
+            clean(path).map_err(fault)?;
+        }
         Ok(Self { path: path.to_path_buf(), lock: Mutex::new(lock) })
+    }
+
+    /// Remove what a writer that was ended amid its work left behind; for one that has none now.
+    pub fn clean(&self) -> io::Result<()> {
+        clean(&self.path)
     }
 
     /// Let others take it.
@@ -55,6 +65,7 @@ impl Folder {
 
     /// Note what all files hold; for a store that nobody writes any more.
     pub fn note(&self) -> io::Result<()> {
+        self.clean()?; // of a recovery that was ended amid its work
         let mut noted = Map::new();
         for file in files(&self.path)? {
             let data = fs::read(&file)?;
@@ -115,18 +126,56 @@ fn locked(path: &Path) -> Result<File, Failure> {
     Err(fault(error))
 }
 
-/// Remove what a process that was killed left behind.
 fn clean(path: &Path) -> io::Result<()> {
-    for each in fs::read_dir(path)? {
-        let each = each?;
-        let name = each.file_name().to_string_lossy().into_owned();
-        if each.file_type()?.is_dir() {
-            clean(&each.path())?;
-        } else if stale(&name) {
-            fs::remove_file(each.path())?;
+    for folder in folders(path)? {
+        for each in fs::read_dir(&folder)? {
+            let each = each?;
+            let left = stale(&each.file_name().to_string_lossy()) || folder.ends_with(LEASES);
+            if left && each.file_type()?.is_file() {
+                fs::remove_file(each.path())?;
+            }
+        }
+        if folder.ends_with(SEGMENTS) {
+            for segment in unnamed(&folder)? {
+                fs::remove_file(segment)?;
+            }
         }
     }
     Ok(())
+}
+
+/// The segment of a manifest that was written, while the head that is to name it was not.
+///
+/// Tonbo adopts it beside opening the store, and amid that this loses rows: those of the sorted
+/// file that it adds are not taken from the log any more, and the number of that file is given to
+/// the next one, which replaces it. Without the segment all of them come from the log.
+fn unnamed(segments: &Path) -> io::Result<Option<PathBuf>> {
+    let Some(last) = last_segment(segments) else { return Ok(None) };
+    let mut beyond = Vec::new();
+    for each in fs::read_dir(segments)? {
+        let each = each?;
+        if number(&each.file_name().to_string_lossy()).is_some_and(|number| number > last) {
+            beyond.push(each.path());
+        }
+    }
+    // A writer is ahead by one; where there are more, it is the head that is wrong.
+    Ok(if beyond.len() == 1 { beyond.pop() } else { None })
+}
+
+/// The number of the last segment that the head of their manifest names, unless it is damaged.
+fn last_segment(segments: &Path) -> Option<u64> {
+    let text = match fs::read(segments.with_file_name("head.json")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(0),
+        read => read.ok()?,
+    };
+    let head: Map<String, Value> = serde_json::from_slice(&text).ok()?;
+    let last = head.get("last_segment_seq")?;
+    if last.is_null() { Some(0) } else { last.as_u64() }
+}
+
+/// The number of a segment, by its name.
+fn number(name: &str) -> Option<u64> {
+    name.strip_prefix("seg-")?.get(..20)?.parse().ok()
 }
 
 /// Whether it is of a writer at work; under our own lock there is no other.

@@ -104,7 +104,7 @@ impl Store {
 
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            self.engine.db()?;
+            let _used = self.engine.used()?;
             self.engine.folder.sync().map_err(|error| Failure::storage(format!(
                 "{} can't be written: {error}", self.engine.folder.path.display()
             )))

@@ -94,18 +94,17 @@ type Rows<'a> = Pin<Box<dyn Stream<Item = Result<RecordBatch, DBError>> + 'a>>;
 
 /// Set a scan up; what is put after it returns is not seen.
 pub fn scan(engine: Arc<Engine>, wanted: Wanted) -> Result<Reader, Failure> {
-    let (db, runtime) = engine.db()?;
+    let used = engine.used()?;
     let projection = wanted.projection(&engine.schema)?;
     let schema = projection.clone().unwrap_or_else(|| engine.schema.clone());
     let (to, rows) = queue::unbounded_channel();
     let room = Arc::new(Semaphore::new(AHEAD));
     let (ready, set_up) = mpsc::sync_channel(1);
     let (own, own_room) = (schema.clone(), room.clone());
-    engine.readers.one_more();
     let spawned = std::thread::Builder::new().name("tonbo-scan".into()).spawn(move || {
-        let _less = Less(engine.clone());
-        let failed = caught(|| runtime.handle().block_on(async {
-            let rows = opened(&engine, &db, &wanted, projection.as_ref()).await?;
+        let used = used; // all of it
+        let failed = caught(|| used.runtime.block_on(async {
+            let rows = opened(&engine, &used.db, &wanted, projection.as_ref()).await?;
             let _ = ready.send(Ok(()));
             passed(&engine, rows, own, &to, &own_room).await
         }));
@@ -115,20 +114,10 @@ pub fn scan(engine: Arc<Engine>, wanted: Wanted) -> Result<Reader, Failure> {
             let _ = ready.send(Err(failure.clone()));
             let _ = to.send(Err(failure));
         }
-        drop((db, runtime)); // before the store is told that there is one reader less
     });
     spawned.map_err(Failure::storage)?;
     set_up.recv().map_err(|_| Failure::storage("the thread of a scan ended without an answer"))??;
     Ok(Reader { schema, rows, room, failed: false })
-}
-
-/// Counts a reader down, whatever happens in its thread.
-struct Less(Arc<Engine>);
-
-impl Drop for Less {
-    fn drop(&mut self) {
-        self.0.readers.one_less();
-    }
 }
 
 async fn opened<'a>(

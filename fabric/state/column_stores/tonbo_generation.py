@@ -7,7 +7,6 @@ Tonbo is asked for neither. Expired rows are not deleted; they are left out wher
 from __future__ import annotations
 
 import shutil
-import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,8 +39,6 @@ SEAL_BATCHES = 16
 LOOKED_UP = 40_000
 """Looking one key up costs about as much as scanning so many rows."""
 _FILTER_BITS = 12
-_OPENS = 8
-"""On busy machines the manifest of a new store sometimes fails a race: it is made again, then."""
 _ALL = 1 << 64
 _FREE = 1 << 20
 """With fewer bytes a disk is full: a batch and what Tonbo writes beside it need more."""
@@ -226,21 +223,14 @@ def _told(path: Path) -> Iterator[None]:
 
 def _opened(path: Path, coding: Coding) -> Store:
     """A new store; no log is synced, for after a crash a task goes back to its checkpoint."""
-    for attempt in range(_OPENS):
-        try:
-            with _told(path):
-                return Store.open(path, coding.stored, "key", sync=False, seal_batches=SEAL_BATCHES)
-        except BaseException as error:
-            shutil.rmtree(path, ignore_errors=True)
-            if attempt + 1 == _OPENS or "precondition failed" not in str(error):
-                raise
-    raise AssertionError("unreachable")
+    try:
+        with _told(path):
+            return Store.open(path, coding.stored, "key", sync=False, seal_batches=SEAL_BATCHES)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def _removed(store: Store, path: Path) -> None:
     store.close(note=False)
-    for _ in range(100):  # Tonbo may still be writing a file that nobody needs
-        shutil.rmtree(path, ignore_errors=True)
-        if not path.exists():
-            break
-        time.sleep(0.01)
+    shutil.rmtree(path, ignore_errors=True)
