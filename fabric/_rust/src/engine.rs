@@ -1,7 +1,7 @@
 //! An open store: one Tonbo database, and the guards around it.
 use std::{
     path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -15,11 +15,14 @@ use tokio::{
     runtime::{Handle, Runtime},
     sync::watch,
 };
-use tonbo::db::{BatchesThreshold, DB, DbBuilder, WalSyncPolicy};
+use tonbo::db::{
+    BatchesThreshold, DB, DbBuilder, WalConfig, WalSyncPolicy, wal_tuning::WalConfigExt,
+};
 
 use crate::{
     errors::{Failure, caught},
     folder::Folder,
+    log::LogFiles,
 };
 
 pub type Db = DB<LocalFs, TokioExecutor>;
@@ -206,15 +209,20 @@ impl Open {
         let (db, workers) = caught(|| runtime.block_on(async {
             let executor = Arc::new(TokioExecutor::default());
             let workers = Arc::downgrade(&executor);
-            let db = DbBuilder::from_schema_key_indices(schema.clone(), vec![key])
+            let log = LogFiles::default();
+            let is_open = log.is_open.clone();
+            let builder = DbBuilder::from_schema_key_indices(schema.clone(), vec![key])
                 .map_err(Failure::storage)?
-                .on_disk(&folder.path).map_err(Failure::storage)?
+                .on_disk(&folder.path).map_err(Failure::storage)?;
+            let log = WalConfig::default().segment_backend(Arc::new(log));
+            let db = WalConfigExt::wal_config(builder, log)
                 .wal_sync_policy(if sync { WalSyncPolicy::Always } else { WalSyncPolicy::Disabled })
                 .with_minor_compaction(1, 0)
                 // Neither `with_compaction_options` nor a strategy: with deletes, major compaction
                 // loses rows that nobody deleted.
                 .with_seal_policy(Arc::new(BatchesThreshold { batches: seal_batches }))
                 .open_with_executor(executor).await.map_err(Failure::storage)?;
+            is_open.store(true, Ordering::Release);
             Ok((db, workers))
         }))?;
         Ok(Self { db, runtime, workers })

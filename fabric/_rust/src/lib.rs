@@ -6,6 +6,7 @@
 mod engine;
 mod errors;
 mod folder;
+mod log;
 mod scan;
 mod types;
 
