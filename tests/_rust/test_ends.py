@@ -162,10 +162,7 @@ def test_leases_of_a_killed_process(guarded: bool, tmp_path: Path) -> None:
 
 
 def test_a_part_of_the_manifest_that_a_killed_process_left(tmp_path: Path) -> None:
-    """Tonbo adopts it beside opening the store, and may lose rows then.
-
-    It did so in one of five runs of the test with SIGKILL below, so here the guard is tested.
-    """
+    """Tonbo adopts it beside opening the store, and may lose rows then: the guard is tested."""
     version = tmp_path / "manifest" / "version"
     Store.open(tmp_path, SCHEMA, "key").close()
     head = (version / "head.json").read_bytes()

@@ -136,7 +136,7 @@ fn clean(path: &Path) -> io::Result<()> {
             }
         }
         if folder.ends_with(SEGMENTS) {
-            for segment in unnamed(&folder)? {
+            if let Some(segment) = unnamed(&folder)? {
                 fs::remove_file(segment)?;
             }
         }
@@ -146,9 +146,9 @@ fn clean(path: &Path) -> io::Result<()> {
 
 /// The segment of a manifest that was written, while the head that is to name it was not.
 ///
-/// Tonbo adopts it beside opening the store, and amid that this loses rows: those of the sorted
-/// file that it adds are not taken from the log any more, and the number of that file is given to
-/// the next one, which replaces it. Without the segment all of them come from the log.
+/// Tonbo would adopt it beside opening the store. By its sources rows may be lost amid that: those
+/// of the sorted file that it adds are not taken from the log any more, and the next sorted file may
+/// get the same number. Without the segment all of them come from the log.
 fn unnamed(segments: &Path) -> io::Result<Option<PathBuf>> {
     let Some(last) = last_segment(segments) else { return Ok(None) };
     let mut beyond = Vec::new();

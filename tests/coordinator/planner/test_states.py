@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from random import Random
+from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fabric
 from fabric import DataFrame, col, count, streams
-from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig
+from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core import stored
 from fabric.coordinator.core.jobs import Job
@@ -20,8 +21,8 @@ from fabric.coordinator.planner.states import node_states, state_lines
 from fabric.coordinator.preparation import Surroundings, prepare
 from fabric.plan.check import check
 from fabric.plan.codec import encode
-from fabric.plan.nodes import Plan, Scan
-from fabric.plan.sources import Split
+from fabric.plan.nodes import Plan, Scan, Sink
+from fabric.plan.sources import DatasetTarget, Split
 from fabric.plan.stream_kinds import keeps_state_in
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
@@ -139,3 +140,20 @@ def test_settings_of_state_are_no_part_of_what_a_checkpoint_is_of() -> None:
     _, plain = prepared(steps())
     _, own = prepared(steps().configure("hourly", state="arrow", state_memory=70))
     assert own == plain
+
+
+def test_a_view_has_files_where_the_job_has_some() -> None:
+    rows = streams.generator(n_rows=10, n_splits=2).group_by("key").agg(n=count())
+    target = DatasetTarget("sums", ("key",), mode="view", kind="row_kind")
+    graph, _ = prepared(rows.changes()._then(Sink(rows.changes().plan.root, target)))
+    places = {
+        state: [line for stage in graph.stages for line in state_lines(graph, stage, config)][-1]
+        for state, config in (
+            (state, CheckpointConfig(state=state)) for state in get_args(StateBackend)
+        )
+    }
+    files = "state of sink_1: in files (arrow)"
+    assert places == {
+        "memory": "state of sink_1: in memory", "rocksdb": "state of sink_1: in memory",
+        "arrow": files, "tonbo": files, "auto": files,
+    }  # fmt: skip
