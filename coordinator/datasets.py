@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from fabric.coordinator.core.said import COUNT_MAX
 from fabric.coordinator.keys import check_key
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.replicas import in_common, spread_out
-from fabric.coordinator.views import VIEW, shown
+from fabric.coordinator.views import VIEW, is_kept, shown
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
 from fabric.ids import check_name
 from fabric.plan.bounds import DATASET_PARTITIONS_MAX
@@ -162,11 +162,11 @@ class Catalogue:
         return location, [_record(location), self._put(done)], location
 
     def show(
-        self, request: pb.DatasetView
+        self, request: pb.DatasetView, running: Collection[str] = ()
     ) -> tuple[list[pb.DatasetLocation], list[str], list[Write]]:
         """What a view was at a checkpoint: the changed datasets, and the names that are no more."""
         read_schema(request.schema)
-        changed, dropped = shown(self._datasets, request)
+        changed, dropped = shown(self._datasets, request, running)
         self._datasets |= {each.name: each for each in changed}
         for name in dropped:
             del self._datasets[name]
@@ -235,9 +235,10 @@ class Catalogue:
         current = self._datasets.get(request.name)
         if current is not None and request.mode in ("", "create"):
             raise _exists(request.name)
-        if current is not None and request.mode == "append" and current.made_by.startswith(VIEW):
+        if current is not None and is_kept(current):
             raise ConfigError(
-                f"{request.name!r} is a view: the newest row of each key; write to another dataset"
+                f"{request.name!r} is a view that job {current.made_by.removeprefix(VIEW)} keeps; "
+                "write to another dataset"
             )
         if current is not None and request.mode == "append":
             _check_append(request, current, schema)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fabric.control.control_pb2 import DatasetLocation
 from fabric.coordinator.planner.estimate import scan_rows
+from fabric.coordinator.views import is_live
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Aggregate, Join, Node, Scan
 from fabric.plan.sources import DatasetSource, FileSource, MemorySource, Split
@@ -54,7 +55,7 @@ def _facts(
             n_rows = sum(split.n_rows for split in splits)
             return SourceFacts(n_rows=n_rows, exact=True, columns=columns)
         case DatasetSource(name=name) if name in datasets:
-            return SourceFacts(n_rows=datasets[name].rows, exact=True)
+            return SourceFacts(n_rows=datasets[name].rows, exact=not is_live(datasets[name]))
         case _:
             rows = scan_rows(splits, scan.schema)
             return None if rows is None or not splits else SourceFacts(n_rows=rows)

@@ -30,7 +30,7 @@ from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import Stage, StageGraph, graph_text
 from fabric.coordinator.planner.states import state_lines
 from fabric.coordinator.replicas import check_count
-from fabric.coordinator.views import VIEW, refuse_other
+from fabric.coordinator.views import check_names, is_kept
 from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
 from fabric.ids import check_name
 from fabric.operators.functions.trust import signed
@@ -55,6 +55,7 @@ from fabric.plan.sources import (
 )
 from fabric.plan.statistics import SourceFacts
 from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import is_endless
 from fabric.plan.streams import StreamScan
 from fabric.plan.svg import svg
 from fabric.plan.types import flat_type
@@ -161,6 +162,7 @@ def prepare(
     known = known if plan is given else None  # signatures are for whoever asks now
     _check_sink(plan, around)
     parallelism = request.parallelism or around.parallelism
+    _refuse_views(plan, around)
     splits = _splits(plan, around, parallelism)
     facts = source_facts(plan.root, splits, around.datasets)
     if known is not None and known.facts == facts:
@@ -304,16 +306,8 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sin
 
 def _check_view(target: DatasetTarget, around: Surroundings) -> None:
     """A view takes the place of one whose job has ended, of nothing else."""
-    for name in (target.name, f"{target.name}.live"):
-        check_name(name, "view name")
-        if (there := around.datasets.get(name)) is None:
-            continue
-        refuse_other(there)
-        if (job := there.made_by.removeprefix(VIEW)) in around.running:
-            raise ConfigError(
-                f"view {target.name!r} is kept by job {job}, which runs; cancel it first, or give "
-                "this view another name"
-            )
+    check_name(f"{target.name}.live", "view name")
+    check_names(around.datasets, target.name, around.running)
 
 
 def _check_columns(current: pb.DatasetLocation, schema: pa.Schema, what: str) -> None:
@@ -328,6 +322,20 @@ def _check_columns(current: pb.DatasetLocation, schema: pa.Schema, what: str) ->
             f"this {what} can't be appended to dataset {current.name!r}: {differs}; .cast or "
             ".select its columns, or write to another dataset"
         )
+
+
+def _refuse_views(plan: Plan, around: Surroundings) -> None:
+    """A stream can't read a view that changes: after a failure nobody has what it read before."""
+    scans = [node for node in walk(plan.root) if isinstance(node, Scan)]
+    for scan in scans if is_endless(plan.root) else ():
+        name = scan.source.name if isinstance(scan.source, DatasetSource) else ""
+        if name in around.datasets and is_kept(around.datasets[name]):
+            raise PlanError(
+                f"{name!r} is a view of a running job, and a stream would read it once, as of now; "
+                "write its rows to a dataset first: "
+                f'session.view("{name}").read().write_dataset("…")',
+                node=scan.path,
+            )
 
 
 def _splits(plan: Plan, around: Surroundings, parallelism: int) -> dict[str, Sequence[Split]]:

@@ -7,7 +7,7 @@ lies, while the job runs, the dataset ``<name>.live``: what the tasks have now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -28,19 +28,22 @@ class Shown(NamedTuple):
     dropped: list[str]
 
 
-def shown(known: Mapping[str, pb.DatasetLocation], request: pb.DatasetView) -> Shown:
+def shown(
+    known: Mapping[str, pb.DatasetLocation], request: pb.DatasetView, running: Collection[str]
+) -> Shown:
     """Have a view be what its job had at a checkpoint; an older one changes nothing.
 
     Raises
     ------
     ConfigError
-        There is a dataset of that name which is no view, or this is no checkpoint of one.
+        There is a dataset of one of its names which is no view, or that of another job that is
+        among the `running`; or this is no checkpoint of one.
     """
     moment = _moment(request.transaction)
     _check(request)
     live_name = f"{request.name}.live"
     before, live = known.get(request.name), known.get(live_name)
-    refuse_other(before)
+    check_names(known, request.name, frozenset(running) - {moment.job})
     there = None if before is None else _moment(before.parts[0].transaction)
     if there is not None and there.job == moment.job and there >= moment:
         return Shown([], [])
@@ -53,13 +56,36 @@ def shown(known: Mapping[str, pb.DatasetLocation], request: pb.DatasetView) -> S
     return Shown(changed, [])
 
 
-def refuse_other(there: pb.DatasetLocation | None) -> None:
-    """A view takes the place of a view alone."""
-    if there is not None and not there.made_by.startswith(VIEW):
-        raise ConfigError(
-            f"dataset {there.name!r} exists and is not a view; give the view another name, or drop "
-            f'the dataset: session.drop_dataset("{there.name}")'
-        )
+def check_names(
+    known: Mapping[str, pb.DatasetLocation], name: str, running: Collection[str]
+) -> None:
+    """Refuse a view that would take the place of anything but a view whose job has ended."""
+    there, live = known.get(name), known.get(f"{name}.live")
+    for other in (there, live):
+        if other is None:
+            continue
+        job = other.made_by.removeprefix(VIEW)
+        if job == other.made_by or is_live(other) != (other is live):
+            raise ConfigError(
+                f"dataset {other.name!r} exists and is not a view called {name!r}; give the view "
+                f'another name, or drop the dataset: session.drop_dataset("{other.name}")'
+            )
+        if job in running:
+            raise ConfigError(
+                f"view {name!r} is kept by job {job}, which runs; cancel it first, or give this "
+                "view another name"
+            )
+
+
+def is_kept(location: pb.DatasetLocation) -> bool:
+    """Whether a job keeps the rows, so that they change."""
+    parts = location.parts
+    return location.made_by.startswith(VIEW) and not parts[0].transaction.endswith(".final")
+
+
+def is_live(location: pb.DatasetLocation) -> bool:
+    """Whether it is what the tasks of a view have now: its rows are not counted."""
+    return is_kept(location) and location.parts[0].transaction.endswith(".live")
 
 
 class _Moment(NamedTuple):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 PATIENCE_S = 10.0
 """So long a partition is looked for that is not where it was: its job begins again elsewhere."""
 _PAUSE_S = 0.05
-_AT_ONCE = 4_096
-"""Keys in one request."""
+_AT_ONCE, _BYTES_AT_ONCE = 256, 256 << 10
+"""Keys in one request: at most so many, of about so many bytes."""
 
 
 class View:
@@ -104,8 +104,9 @@ class View:
         """
         wanted = self._keys(keys)
         found = [self.schema.empty_table()]
-        for begin in range(0, len(wanted), _AT_ONCE):
-            found += self._rows(wanted.slice(begin, _AT_ONCE), live)
+        n = max(1, min(_AT_ONCE, len(wanted) * _BYTES_AT_ONCE // max(1, wanted.nbytes)))
+        for begin in range(0, len(wanted), n):
+            found += self._rows(wanted.slice(begin, n), live)
         return pa.concat_tables(found)
 
     def read(self, *, live: bool = False) -> DataFrame:
@@ -120,7 +121,9 @@ class View:
 
     def _located(self) -> pb.Locations:
         found = self._session.control.locate(pb.LocateRequest(dataset=self.name))
-        if not found.datasets[0].made_by.startswith("view."):
+        location = found.datasets[0]
+        moment = location.parts[0].transaction.rpartition(".")[2] if location.parts else ""
+        if not location.made_by.startswith("view.") or moment == "live":
             raise NotFoundError(
                 f"{self.name!r} is a dataset and not a view; read it with read_dataset"
             )
@@ -130,9 +133,9 @@ class View:
         schema = pa.schema([self.schema.field(name) for name in self.keys])
         try:
             if isinstance(keys, Mapping):
-                return pa.table({name: list(keys[name]) for name in schema.names}, schema=schema)
+                return pa.table({each.name: _column(keys[each.name], each.type) for each in schema})
             return pa.table(keys).select(schema.names).cast(schema)
-        except (pa.ArrowException, KeyError, ValueError, TypeError) as error:
+        except (pa.ArrowException, KeyError, ValueError, TypeError, OverflowError) as error:
             told = ", ".join(f"{each.name}: {each.type}" for each in schema)
             raise DataError(
                 f"view {self.name!r} knows rows by {told}, and the keys given are not such: {error}"
@@ -169,11 +172,10 @@ class View:
 
     def _read_final(self, keys: pa.Table) -> pa.Table:
         """The job has come to its end: the rows are an ordinary dataset."""
-        from fabric.clients.dataframe.read import read_arrow
-
-        wanted = read_arrow(keys, session=self._session)
-        rows = self.read().join(wanted, on=self.keys, how="semi").collect()
-        return rows.cast(self.schema)
+        rows = self.read().collect().cast(self.schema)
+        wanted = set(_hashes(keys))
+        keep = [each in wanted for each in _hashes(rows.select(keys.column_names))]
+        return rows.filter(pa.array(keep, pa.bool_()))
 
     def __repr__(self) -> str:
         location = self._at.datasets[0]
@@ -182,3 +184,18 @@ class View:
             f"View({self.name!r}, key={self.keys}, {location.rows} rows in "
             f"{location.n_partitions} partitions, of {job})"
         )
+
+
+def _hashes(keys: pa.Table) -> list[tuple[int, int]]:
+    """Two hashes of each key: null equals null, NaN equals NaN, as in the view."""
+    columns = [column.combine_chunks() for column in keys.columns]
+    return list(zip(hash_columns(columns).tolist(), hash_columns(columns, 1).tolist(), strict=True))
+
+
+def _column(values: Iterable[Any], dtype: pa.DataType) -> pa.Array:
+    """Values of a key, none of which is made another one."""
+    given = list(values)
+    column = pa.array(given, dtype)
+    if (pa.types.is_integer(dtype) or pa.types.is_date(dtype)) and column.to_pylist() != given:
+        raise ValueError(f"{given!r:.80} are not all of type {dtype}")
+    return column

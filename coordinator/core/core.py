@@ -402,7 +402,7 @@ class CoordinatorCore:
             case "list":
                 reply.datasets.extend(catalogue.all())
             case "view":
-                shown, dropped, writes = catalogue.show(request.view)
+                shown, dropped, writes = catalogue.show(request.view, self.running)
                 changed.datasets.extend(shown)
                 changed.dropped_datasets.extend(dropped)
                 reply.datasets.extend(shown)

@@ -16,9 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.wire.unfolding import unpacked_bytes
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import all_owners, n_lacking, n_replicas
-from fabric.errors import ConfigError, NotFoundError
+from fabric.errors import ConfigError, DataError, NotFoundError
 from fabric.flight.backend import Backend
 from fabric.flight.directory import Directory
 from fabric.flight.puts import Puts
@@ -28,6 +29,8 @@ from fabric.telemetry.logs import lines_of
 
 BODY_BYTES_MAX = 960 << 10
 """Below what a stranger may send before its token is seen (`flight/server.cpp`)."""
+UNPACKED_BYTES_MAX = 8 << 20
+"""Of keys that are looked up."""
 JOBS_TOLD = 1000
 Fields = Mapping[str, Any]
 
@@ -203,12 +206,8 @@ class Actions:
     def _view_get(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         name, keys = _needed(fields, "name"), _base64(_needed(fields, "keys"), "keys")
         partition = _count(fields.get("partition", 0), "partition")
-        try:
-            asked = pa.ipc.open_stream(keys).read_all()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise ConfigError("field 'keys' must be base64 of an Arrow IPC stream") from error
         schema, found = self._backend.datasets.views.get(
-            name, partition, asked, live=bool(fields.get("live"))
+            name, partition, _stream(keys), live=bool(fields.get("live"))
         )
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, schema) as writer:
@@ -257,6 +256,23 @@ def _texts(values: list[object]) -> list[str]:
     if not all(isinstance(value, str) for value in values):
         raise ConfigError("field 'keys' must be a list of column names")
     return [str(value) for value in values]
+
+
+def _stream(data: bytes) -> pa.Table:
+    """A small Arrow IPC stream, which may be compressed: what it comes to is known before."""
+    try:
+        n_bytes = sum(
+            unpacked_bytes(each.metadata.to_pybytes(), each.body.to_pybytes())
+            for each in pa.ipc.MessageReader.open_stream(data)
+            if each.type != "schema"
+        )
+        if n_bytes <= UNPACKED_BYTES_MAX:
+            return pa.ipc.open_stream(data).read_all()
+    except (pa.ArrowException, OSError, ValueError, DataError) as error:
+        raise ConfigError("field 'keys' must be base64 of an Arrow IPC stream") from error
+    raise ConfigError(
+        f"field 'keys' has {n_bytes} bytes once decompressed, at most {UNPACKED_BYTES_MAX}"
+    )
 
 
 def _count(value: object, what: str) -> int:

@@ -331,21 +331,38 @@ def test_a_view_is_at_its_newest_checkpoint(shop: Shop) -> None:
         ({"keys": []}, "has no key"),
         ({"owners": []}, "can't have so many partitions"),
         ({"rows": (1 << 64) - 1}, "can't have 18446744073709551615 rows"),
-        ({"name": "d"}, "'d' exists and is not a view"),
+        ({"name": "d"}, "'d' exists and is not a view called 'd'"),
+        ({"name": "e"}, "'e.live' exists and is not a view called 'e'"),
+        ({"name": "f"}, "'f.live' exists and is not a view called 'f'"),
     ],
 )
 def test_what_can_be_no_view_is_refused(
     shop: Shop, fields: dict[str, object], message: str
 ) -> None:
     shop.commit(shop.begin())
+    shop.commit(shop.begin("e.live"))
+    shop.catalogue.show(view_request("view.job-9.1.final", name="f.live"))
     with pytest.raises(ConfigError, match=message):
         shop.catalogue.show(view_request(**({"transaction": "view.job-1.1.1"} | fields)))
-    assert [each.name for each in shop.catalogue.all()] == ["d"]
+    assert [each.name for each in shop.catalogue.all()] == ["d", "e.live", "f.live"]
+
+
+def test_a_view_is_of_one_running_job(shop: Shop) -> None:
+    shop.catalogue.show(view_request("view.job-1.1.5"), {"job-1", "job-2"})
+    with pytest.raises(ConfigError, match="view 'v' is kept by job job-1, which runs"):
+        shop.catalogue.show(view_request("view.job-2.1.5"), {"job-1", "job-2"})
+    shop.catalogue.show(view_request("view.job-1.1.6"), {"job-1", "job-2"})
+    shop.catalogue.show(view_request("view.job-2.1.5"), {"job-2"})
+    assert shop.catalogue.get("v").made_by == "view.job-2"
 
 
 def test_nothing_is_appended_to_a_view(shop: Shop) -> None:
     shop.catalogue.show(view_request("view.job-1.1.5"))
-    with pytest.raises(ConfigError, match="'v' is a view: the newest row of each key"):
-        shop.begin("v", mode="append")
+    for mode in ("append", "overwrite"):
+        for name in ("v", "v.live"):
+            with pytest.raises(ConfigError, match=f"'{name}' is a view that job job-1 keeps"):
+                shop.begin(name, mode=mode)
+    shop.catalogue.show(view_request("view.job-1.1.final"))
+    assert shop.begin("v", mode="overwrite", keys=["k"])
     with pytest.raises(DataError):
         shop.catalogue.show(view_request("view.job-1.1.6", schema=b"no"))

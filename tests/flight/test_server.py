@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,18 @@ from tests.support.flight_rig import FlightRig
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 PATH = fl.FlightDescriptor.for_path("dataset", "d")
 SESSIONS = ["SetSessionOptions", "GetSessionOptions", "CloseSession"]
+
+
+def _bomb() -> str:
+    """A few bytes that come to ten million."""
+    sink, zeros = pa.BufferOutputStream(), pa.table({"k": pa.repeat(0, 1_250_000)})
+    zstd = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, zeros.schema, options=zstd) as writer:
+        writer.write_table(zeros)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+BOMB = _bomb()
 
 
 def table(begin: int, n: int) -> pa.Table:
@@ -304,6 +317,9 @@ def test_actions_list_themselves_by_scope(rig: FlightRig) -> None:
     ("name", "body", "message"),
     [
         ("dataset.drop", b"{", "must be JSON"),
+        ("view.get", b'{"name": "v", "keys": "!"}', "'keys' must be base64 of an Arrow IPC stream"),
+        ("view.get", b'{"name": "v", "keys": "AAAA"}', "'keys' must be base64 of an Arrow IPC"),
+        ("view.get", json.dumps({"name": "v", "keys": BOMB}).encode(), "bytes once decompressed"),
         ("dataset.drop", b"[1]", "must be a JSON object"),
         ("dataset.drop", b"[" * 100_000, "must be JSON"),
         ("dataset.drop", b'{"nam": "x"}', "no field 'nam'"),

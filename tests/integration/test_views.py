@@ -220,6 +220,13 @@ def test_a_view_that_is_cancelled_goes_and_may_come_again(session: Session) -> N
         assert view.keys == ["key"]
         with pytest.raises(ConfigError, match=f"'newest' is kept by job {job.id}, which runs"):
             events(session, 10).materialize("newest", key="key")
+        with pytest.raises(PlanError, match="'newest' is a view of a running job, and a stream"):
+            events(session, 10).join(view.read().select("key"), on="key").materialize(
+                "b", key="key"
+            )
+        with pytest.raises(NotFoundError, match=r"'newest\.live' is a dataset and not"):
+            session.view("newest.live")
+        until(lambda v=view: v.read(live=True).count() == N_KEYS)
         job.cancel()
         assert session.datasets() == []
         with pytest.raises(NotFoundError, match="there is no dataset 'newest'"):
@@ -237,10 +244,25 @@ def test_many_keys_at_once_of_several_columns(session: Session) -> None:
     assert view.get(100, "101") is None
     with pytest.raises(DataError, match="knows rows by key, word, got 1 values"):
         view.get(100)
-    with pytest.raises(DataError, match="knows rows by key: int64, word: string"):
-        view.get("a", "b")
+    for wrong in ("a", 5.5, 1 << 70):
+        with pytest.raises(DataError, match="knows rows by key: int64, word: string"):
+            view.get(wrong, "b")
     assert repr(view).startswith("View('pairs', key=['key', 'word'], 1000 rows in 2 partitions")
     session.drop_dataset("pairs")
+
+
+def test_null_keys_and_nested_ones_at_the_end_as_well(session: Session) -> None:
+    odd = fabric.when(col("key") > 3).then(col("key"))
+    rows = events(session, 5_000).select(odd=odd, pair=fabric.struct("key"), row=col("row"))
+    job = rows.materialize("odd", key=["odd", "pair"], parallelism=N_TASKS)
+    shown(session, "odd")
+    job.wait(60)
+    view = session.view("odd")
+    found = view.get(None, {"key": 2})
+    assert found is not None
+    assert (found["odd"], found["pair"]) == (None, {"key": 2})
+    assert view.get(2, {"key": 2}) is None
+    session.drop_dataset("odd")
 
 
 def test_what_can_be_no_view_is_refused(session: Session) -> None:
@@ -254,6 +276,10 @@ def test_what_can_be_no_view_is_refused(session: Session) -> None:
     with pytest.raises(ConfigError, match="view name 'a/b' is not allowed"):
         events(session, 10).materialize("a/b", key="key")
     table.write_dataset("plain")
+    with pytest.raises(PlanError, match=r"key=\[\] must name one column or more"):
+        events(session, 10).materialize("t", key=[])
+    with pytest.raises(PlanError, match="name=5 is not text"):
+        events(session, 10).materialize(5, key="key")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="'plain' exists and is not a view"):
         events(session, 10).materialize("plain", key="key")
     with pytest.raises(NotFoundError, match="'plain' is a dataset and not a view"):

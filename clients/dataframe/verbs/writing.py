@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe.databases import Table, by_changes, postgres_target
 from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.names import choice, column_name, whole
+from fabric.clients.dataframe.names import choice, column_name, text, whole
 from fabric.clients.dataframe.read import roots_of
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length
@@ -228,7 +228,12 @@ class WritingVerbs(Verbs):
             )
         given = [key] if isinstance(key, str | Expr) or not isinstance(key, Iterable) else key
         keys = tuple(column_name(each, "materialize: key") for each in given)
-        target = sources.DatasetTarget(check_name(name, "view name"), keys, mode="view")
+        if not keys or len(set(keys)) < len(keys):
+            raise PlanError(
+                f"materialize: key={list(keys)} must name one column or more, each once"
+            )
+        named = check_name(text(name, "materialize", "name"), "view name")
+        target = sources.DatasetTarget(named, keys, mode="view")
         rows, target = upserted(self._node, target)
         root = nodes.Sink(nodes.Exchange(rows, "hash", keys), target)
         frame = self._then(root)

@@ -147,8 +147,8 @@ fn clean(path: &Path) -> io::Result<()> {
 /// The segment of a manifest that was written, while the head that is to name it was not.
 ///
 /// Tonbo would adopt it beside opening the store. By its sources rows may be lost amid that: those
-/// of the sorted file that it adds are not taken from the log any more, and the next sorted file may
-/// get the same number. Without the segment all of them come from the log.
+/// of the sorted file that it adds are not taken from the log any more, and the next sorted file
+/// may get the same number. Without the segment all of them come from the log.
 fn unnamed(segments: &Path) -> io::Result<Option<PathBuf>> {
     let Some(last) = last_segment(segments) else { return Ok(None) };
     let mut beyond = Vec::new();

@@ -170,7 +170,8 @@ fl::FlightInfo::Data Listing::of_dataset(const DatasetLocation& location, const 
   }
   info.schema = location.schema;
   info.descriptor = fl::FlightDescriptor::Path({"dataset", location.name});
-  info.total_records = static_cast<int64_t>(location.rows);
+  const bool live = !location.parts.empty() && location.parts[0].transaction.ends_with(".live");
+  info.total_records = live ? -1 : static_cast<int64_t>(location.rows);
   std::string keys;
   for (const std::string& key : location.keys) {
     keys += (keys.empty() ? "" : ", ") + json_text(key);
