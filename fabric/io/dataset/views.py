@@ -97,11 +97,15 @@ class _Fresh:
         return _Fresh(self.hashes[keep], self.prints[keep], self.gone[keep], rows)
 
     def places(self, hashes: U64, prints: I64) -> tuple[I64, I64]:
-        """Which of these keys are here, and where their last rows are."""
-        maybe = np.flatnonzero(np.isin(self.hashes, hashes)).tolist()
-        last = {(int(self.hashes[i]), int(self.prints[i])): i for i in maybe}
-        keys = enumerate(zip(hashes.tolist(), prints.tolist(), strict=True))
-        found = [(i, last[key]) for i, key in keys if key in last]
+        """Which of these keys are here, and where; of rows that are the `newest`."""
+        first = np.searchsorted(self.hashes, hashes, "left")
+        end = np.searchsorted(self.hashes, hashes, "right")
+        found = [
+            (i, place)
+            for i in np.flatnonzero(first < end).tolist()
+            for place in range(first[i], end[i])
+            if self.prints[place] == prints[i]
+        ]
         return np.array([i for i, _ in found], np.int64), np.array([p for _, p in found], np.int64)
 
 
@@ -111,6 +115,7 @@ class _Moment:
 
     runs: RunSnapshot
     fresh: tuple[_Fresh, ...] = ()
+    """Each with the newest rows of its keys; few, for those of like size are one."""
 
     def find(self, hashes: U64, prints: I64) -> list[pa.RecordBatch]:
         """The rows of these keys, in any order."""
@@ -122,6 +127,13 @@ class _Moment:
             unknown[keys] = False
         found += self.runs.find(hashes[unknown], prints[unknown])
         return [rows for rows in found if len(rows)]
+
+    def also(self, fresh: _Fresh) -> _Moment:
+        """With more rows."""
+        parts = [*self.fresh, _Fresh.newest([fresh])]
+        while len(parts) > 1 and 2 * len(parts[-1].hashes) >= len(parts[-2].hashes):
+            parts[-2:] = [_Fresh.newest(parts[-2:])]
+        return _Moment(self.runs, tuple(parts))
 
     def scan(self) -> Iterator[pa.RecordBatch]:
         """All rows."""
@@ -210,8 +222,7 @@ class ViewWriter:
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         rows = rows.copy_to(pa.default_cpu_memory_manager())  # a ring wants its memory back
         hashes, prints = self.keys.hashes(rows)
-        fresh = _Fresh(hashes, prints, gone, rows)
-        self._now = _Moment(self._now.runs, (*self._now.fresh, fresh))
+        self._now = self._now.also(_Fresh(hashes, prints, gone, rows))
         self._n_fresh += n
         if self._n_fresh >= FRESH_ROWS:
             self._flush()
