@@ -69,6 +69,11 @@ class FakeSession(Session):
                       locations=("grpc+tcp://127.0.0.1:1",))
         ]  # fmt: skip
 
+    def view_rows(
+        self, address: str, name: str, partition: int, keys: pa.Table, *, live: bool
+    ) -> pa.Table:
+        raise NotFoundError(f"there is no dataset {name!r}")
+
     @property
     def flight_url(self) -> str:
         return "grpc+tcp://127.0.0.1:1"
