@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe.databases import Table, by_changes, postgres_target
 from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.names import choice, column_name, text, whole
+from fabric.clients.dataframe.names import (
+    call_text,
+    choice,
+    column_name,
+    known_names,
+    text,
+    whole,
+)
 from fabric.clients.dataframe.read import roots_of
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length
@@ -24,6 +31,7 @@ from fabric.io.files.folders import ENDINGS, local_path
 from fabric.io.sinks import encoders
 from fabric.plan import nodes, sources
 from fabric.plan.faults import quoted
+from fabric.plan.schema import schema_of
 from fabric.plan.sources import DatasetMode, FileMode, PostgresMode
 from fabric.plan.stream_check import stream_of
 
@@ -228,6 +236,10 @@ class WritingVerbs(Verbs):
             )
         given = [key] if isinstance(key, str | Expr) or not isinstance(key, Iterable) else key
         keys = tuple(column_name(each, "materialize: key") for each in given)
+        known_names(
+            keys, schema_of(self._node).names, "materialize: key",
+            lambda names: call_text("materialize", name, key=names),
+        )  # fmt: skip
         if not keys or len(set(keys)) < len(keys):
             raise PlanError(
                 f"materialize: key={list(keys)} must name one column or more, each once"
