@@ -22,9 +22,7 @@ from fabric.clients.dataframe.names import (
 )
 from fabric.clients.dataframe.read import roots_of
 from fabric.clients.dataframe.read_files import file_options
-from fabric.clients.dataframe.streams.lengths import Length
 from fabric.clients.dataframe.verbs.base import Verbs
-from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError
 from fabric.ids import check_name
 from fabric.io.files.folders import ENDINGS, local_path
@@ -36,6 +34,7 @@ from fabric.plan.sources import DatasetMode, FileMode, PostgresMode
 from fabric.plan.stream_check import stream_of
 
 if TYPE_CHECKING:
+    from fabric.clients.dataframe.streams.lengths import Length
     from fabric.clients.session.job import Job
 
 _PACKED = re.compile(r"\.(gz|bz2|zst|lz4|xz|zip|snappy|br)", re.IGNORECASE)
@@ -229,6 +228,8 @@ class WritingVerbs(Verbs):
         ...     session.view("totals").get(3)["key"]
         3
         """
+        from fabric.clients.dataframe.verbs.kafka import upserted  # which imports this module
+
         if stream_of(self._node) is None:
             raise PlanError(
                 "materialize keeps the newest rows of a stream, and this is a table; write: "
