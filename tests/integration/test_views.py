@@ -110,20 +110,26 @@ def by_flight(one: LocalFabric, *path: str) -> pa.Table:
 
 
 def test_every_answer_is_one_checkpoint(one: LocalFabric, session: Session) -> None:
-    job = balances(session, 600_000, rows_per_s=150_000).materialize(
+    n_rows = 1_200_000
+    job = balances(session, n_rows, rows_per_s=150_000).materialize(
         "balances", key="account", parallelism=N_TASKS
     )
     view = shown(session, "balances")
+    until(lambda: view.get(7) is not None)
     seen, spread = [], 0
     while job.state == "running" and len(seen) < 12:
-        table = by_flight(one, "dataset", "balances")
+        try:
+            table = by_flight(one, "dataset", "balances")
+            mine = view.read().agg(balance=col("balance").sum()).collect()
+        except (fl.FlightUnavailableError, PartitionLostError):
+            job.wait(10)  # it came to its end between two calls; anything else is a fault
+            break
         with duckdb.connect() as connection:
             connection.register("balances", table)
             query = "SELECT sum(balance), sum(n), count(DISTINCT account), count(*) FROM balances"
             total, n, n_accounts, n_found = connection.sql(query).fetchall()[0]
         assert (total, n_accounts) == (0, n_found)
         assert n % 2 == 0
-        mine = view.read().agg(balance=col("balance").sum(), n=col("n").sum()).collect()
         assert mine["balance"].to_pylist() == [0]
         live = view.get(7, live=True)
         found = view.get(7)
@@ -136,7 +142,7 @@ def test_every_answer_is_one_checkpoint(one: LocalFabric, session: Session) -> N
     assert seen == sorted(seen)
     assert spread > 0  # what is read live is newer
     job.wait(120)
-    check_end(session, 600_000)
+    check_end(session, n_rows)
 
 
 def check_end(session: Session, n_rows: int) -> None:
@@ -159,7 +165,7 @@ def check_end(session: Session, n_rows: int) -> None:
 
 @pytest.mark.parametrize("state", ["memory", "arrow"])
 def test_an_agent_dies_and_the_view_goes_on(tmp_path: Path, state: Any) -> None:
-    n_rows = 600_000
+    n_rows = 1_200_000
     with (
         local_fabric(2, slots=2) as two,
         fabric.connect(f"fabric://{two.address}", token=two.token) as session,
