@@ -234,7 +234,7 @@ def test_a_view_that_is_cancelled_goes_and_may_come_again(session: Session) -> N
             session.view("newest.live")
         until(lambda v=view: v.read(live=True).count() == N_KEYS)
         job.cancel()
-        assert session.datasets() == []
+        until(lambda: session.datasets() == [])
         with pytest.raises(NotFoundError, match="there is no dataset 'newest'"):
             session.view("newest")
 
