@@ -17,11 +17,12 @@ import pyarrow as pa
 from fabric._cython.shuffle.wire.unfolding import check_schema
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import n_replicas
+from fabric.control.views import is_kept, job_of
 from fabric.coordinator.core.said import COUNT_MAX
 from fabric.coordinator.keys import check_key
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.replicas import in_common, spread_out
-from fabric.coordinator.views import VIEW, is_kept, shown
+from fabric.coordinator.views import shown
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
 from fabric.ids import check_name
 from fabric.plan.bounds import DATASET_PARTITIONS_MAX
@@ -237,7 +238,7 @@ class Catalogue:
             raise _exists(request.name)
         if current is not None and is_kept(current):
             raise ConfigError(
-                f"{request.name!r} is a view that job {current.made_by.removeprefix(VIEW)} keeps; "
+                f"{request.name!r} is a view that job {job_of(current)} keeps; "
                 "write to another dataset"
             )
         if current is not None and request.mode == "append":

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fabric.control.control_pb2 import DatasetLocation
+from fabric.control.views import is_live
 from fabric.coordinator.planner.estimate import scan_rows
-from fabric.coordinator.views import is_live
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Aggregate, Join, Node, Scan
 from fabric.plan.sources import DatasetSource, FileSource, MemorySource, Split

@@ -17,6 +17,7 @@ import pyarrow as pa
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import by_partition
+from fabric.control.views import is_kept, live_name
 from fabric.coordinator.allowed import check_allowed
 from fabric.coordinator.constants import constant_value
 from fabric.coordinator.datasets import check_layout, read_schema
@@ -30,7 +31,7 @@ from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import Stage, StageGraph, graph_text
 from fabric.coordinator.planner.states import state_lines
 from fabric.coordinator.replicas import check_count
-from fabric.coordinator.views import check_names, is_kept
+from fabric.coordinator.views import check_names
 from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
 from fabric.ids import check_name
 from fabric.operators.functions.trust import signed
@@ -306,7 +307,7 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sin
 
 def _check_view(target: DatasetTarget, around: Surroundings) -> None:
     """A view takes the place of one whose job has ended, of nothing else."""
-    check_name(f"{target.name}.live", "view name")
+    check_name(live_name(target.name), "view name")
     check_names(around.datasets, target.name, around.running)
 
 

@@ -1,8 +1,7 @@
 """Views in the dataset catalogue: what a job shows of them, checkpoint by checkpoint.
 
-One job: `shown`, pure: which datasets a word of an agent changes. A view is a dataset with one
-part, whose transaction says the job, the run and the checkpoint: ``view.job-1a.3.17``. Beside it
-lies, while the job runs, the dataset ``<name>.live``: what the tasks have now.
+One job: `shown`, pure: which datasets a word of an agent changes, and `check_names`. How views are
+called is in `fabric/control/views.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ from math import inf
 from typing import NamedTuple
 
 from fabric.control import control_pb2 as pb
+from fabric.control.views import FINAL, LIVE, VIEW, is_live, job_of, live_name
 from fabric.coordinator.core.said import COUNT_MAX
 from fabric.errors import ConfigError
 from fabric.ids import check_name
 from fabric.plan.bounds import DATASET_PARTITIONS_MAX
-
-VIEW = "view."
-"""What transactions and makers of views begin with."""
 
 
 class Shown(NamedTuple):
@@ -41,16 +38,16 @@ def shown(
     """
     moment = _moment(request.transaction)
     _check(request)
-    live_name = f"{request.name}.live"
-    before, live = known.get(request.name), known.get(live_name)
+    beside = live_name(request.name)
+    before, live = known.get(request.name), known.get(beside)
     check_names(known, request.name, frozenset(running) - {moment.job})
     there = None if before is None else _moment(before.parts[0].transaction)
     if there is not None and there.job == moment.job and there >= moment:
         return Shown([], [])
     changed = [_location(request, request.name, moment, request.transaction, before)]
     if moment.is_last:
-        return Shown(changed, [] if live is None else [live_name])
-    now = _location(request, live_name, moment, moment.live, live)
+        return Shown(changed, [] if live is None else [beside])
+    now = _location(request, beside, moment, moment.live, live)
     if live is None or (live.owners, live.parts[0].transaction) != (now.owners, moment.live):
         changed.append(now)
     return Shown(changed, [])
@@ -60,12 +57,12 @@ def check_names(
     known: Mapping[str, pb.DatasetLocation], name: str, running: Collection[str]
 ) -> None:
     """Refuse a view that would take the place of anything but a view whose job has ended."""
-    there, live = known.get(name), known.get(f"{name}.live")
+    there, live = known.get(name), known.get(live_name(name))
     for other in (there, live):
         if other is None:
             continue
-        job = other.made_by.removeprefix(VIEW)
-        if job == other.made_by or is_live(other) != (other is live):
+        job = job_of(other)
+        if not job or is_live(other) != (other is live):
             raise ConfigError(
                 f"dataset {other.name!r} exists and is not a view called {name!r}; give the view "
                 f'another name, or drop the dataset: session.drop_dataset("{other.name}")'
@@ -75,17 +72,6 @@ def check_names(
                 f"view {name!r} is kept by job {job}, which runs; cancel it first, or give this "
                 "view another name"
             )
-
-
-def is_kept(location: pb.DatasetLocation) -> bool:
-    """Whether a job keeps the rows, so that they change."""
-    parts = location.parts
-    return location.made_by.startswith(VIEW) and not parts[0].transaction.endswith(".final")
-
-
-def is_live(location: pb.DatasetLocation) -> bool:
-    """Whether it is what the tasks of a view have now: its rows are not counted."""
-    return is_kept(location) and location.parts[0].transaction.endswith(".live")
 
 
 class _Moment(NamedTuple):
@@ -103,20 +89,20 @@ class _Moment(NamedTuple):
     @property
     def live(self) -> str:
         """The transaction of what its tasks have now."""
-        return f"{VIEW}{self.job}.{self.run}.live"
+        return f"{VIEW}{self.job}.{self.run}.{LIVE}"
 
 
 def _moment(transaction: str) -> _Moment:
     head, _, checkpoint = transaction.rpartition(".")
     head, _, run = head.rpartition(".")
-    last = checkpoint == "final"
+    last = checkpoint == FINAL
     if not head.startswith(VIEW) or not run.isdecimal() or not (last or checkpoint.isdecimal()):
         raise ConfigError(f"{transaction[:128]!r} is not a checkpoint of a view")
     return _Moment(head.removeprefix(VIEW), int(run), inf if last else int(checkpoint))
 
 
 def _check(request: pb.DatasetView) -> None:
-    check_name(f"{request.name}.live", "view name")
+    check_name(live_name(request.name), "view name")
     check_name(request.transaction, "transaction")
     if not request.keys or not 0 < len(request.owners) <= DATASET_PARTITIONS_MAX:
         raise ConfigError(f"view {request.name!r} has no key, or can't have so many partitions")

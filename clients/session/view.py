@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from fabric._cython.kernels.hash import hash_columns
+from fabric._cython.kernels.partition import partition_of
 from fabric.control import control_pb2 as pb
+from fabric.control.views import is_kept, is_live, job_of, live_name, moment_of
 from fabric.errors import DataError, NotFoundError, PartitionLostError, PeerLostError
 
 if TYPE_CHECKING:
@@ -34,13 +36,13 @@ class View:
     Examples
     --------
     >>> import fabric
-    >>> from fabric import col, streams
+    >>> from fabric import streams
     >>> with fabric.connect() as session:
-    ...     rows = streams.generator(n_rows=1_000, n_keys=10, session=session)
-    ...     totals = rows.group_by("key").agg(n=col("row").count())
-    ...     job = totals.materialize("totals", key="key").wait()
-    ...     session.view("totals").read().select(col("n").sum()).collect()["n"].to_pylist()
-    [1000]
+    ...     events = streams.generator(n_rows=100, n_keys=4, session=session)
+    ...     job = events.select("key", "row").materialize("newest", key="key").wait()
+    ...     view = session.view("newest")
+    ...     sorted(view.get_many({"key": range(9)})["key"].to_pylist())
+    [0, 1, 2, 3]
     """
 
     def __init__(self, session: Session, name: str) -> None:
@@ -63,7 +65,7 @@ class View:
     def checkpoint(self) -> int | None:
         """The checkpoint that readers see, as of now; None: its job has come to its end."""
         self._at = self._located()
-        moment = self._at.datasets[0].parts[0].transaction.rpartition(".")[2]
+        moment = moment_of(self._at.datasets[0].parts[0].transaction)
         return int(moment) if moment.isdecimal() else None
 
     # ---- rows
@@ -115,15 +117,13 @@ class View:
         With `live`, what each task has now: of no single moment. Any Flight client reads the same
         under the paths ``["dataset", name]`` and ``["dataset", name + ".live"]``.
         """
-        return self._session.read_dataset(f"{self.name}.live" if live else self.name)
+        return self._session.read_dataset(live_name(self.name) if live else self.name)
 
     # ---- inside
 
     def _located(self) -> pb.Locations:
         found = self._session.control.locate(pb.LocateRequest(dataset=self.name))
-        location = found.datasets[0]
-        moment = location.parts[0].transaction.rpartition(".")[2] if location.parts else ""
-        if not location.made_by.startswith("view.") or moment == "live":
+        if not job_of(found.datasets[0]) or is_live(found.datasets[0]):
             raise NotFoundError(
                 f"{self.name!r} is a dataset and not a view; read it with read_dataset"
             )
@@ -143,9 +143,9 @@ class View:
 
     def _rows(self, keys: pa.Table, live: bool) -> list[pa.Table]:
         location, until = self._at.datasets[0], time.monotonic() + PATIENCE_S
-        if not location.parts[0].transaction.endswith(".final"):
+        if is_kept(location):
             hashes = hash_columns(keys.combine_chunks().to_batches()[0].columns)
-            place = ((hashes >> np.uint64(49)) * np.uint64(location.n_partitions)) >> np.uint64(15)
+            place = partition_of(hashes, location.n_partitions)
             found = list[pa.Table]()
             for partition in np.unique(place).tolist():
                 own = keys.filter(pa.array(place == partition))
@@ -165,7 +165,7 @@ class View:
             time.sleep(_PAUSE_S)
             n_before, self._at = location.n_partitions, self._located()
             location = self._at.datasets[0]
-            if location.parts[0].transaction.endswith(".final"):
+            if not is_kept(location):
                 return self._read_final(keys)
             if location.n_partitions != n_before:
                 return pa.concat_tables(self._rows(keys, live))
@@ -179,10 +179,9 @@ class View:
 
     def __repr__(self) -> str:
         location = self._at.datasets[0]
-        job = location.made_by.removeprefix("view.")
         return (
             f"View({self.name!r}, key={self.keys}, {location.rows} rows in "
-            f"{location.n_partitions} partitions, of {job})"
+            f"{location.n_partitions} partitions, of {job_of(location)})"
         )
 
 

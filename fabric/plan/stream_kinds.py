@@ -5,11 +5,16 @@ One job: small answers that need no schema, for rules, texts and the planner.
 
 from __future__ import annotations
 
+from typing import get_args
+
 from fabric.config import StateBackend
 from fabric.plan.nodes import Join, Node, Sink
 from fabric.plan.sources import DatasetTarget
 from fabric.plan.streams import Deduplicate, KeyedProcess, LookupJoin, StreamAggregate, TopN
 from fabric.plan.windowing import Count, Global
+
+_GROUPS: tuple[StateBackend, ...] = tuple(s for s in get_args(StateBackend) if s != "rocksdb")
+"""Where groups can be: RocksDB has states of functions alone."""
 
 
 def has_window_columns(node: StreamAggregate) -> bool:
@@ -50,7 +55,7 @@ def keeps_state_in(node: Node) -> tuple[StateBackend, ...]:
         return ("memory", "rocksdb", "auto")
     if is_view(node):
         return ("memory", "arrow", "auto")
-    return ("memory", "arrow", "tonbo", "auto") if hands_down(node) else ()
+    return _GROUPS if hands_down(node) else ()
 
 
 def as_join(node: LookupJoin) -> Join:

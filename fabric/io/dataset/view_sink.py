@@ -17,9 +17,10 @@ import pyarrow as pa
 from fabric.checkpoint.manifest import FINAL
 from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
+from fabric.control.views import is_kept, job_of, live_name
 from fabric.errors import NotFoundError
 from fabric.io.dataset.access import current
-from fabric.io.dataset.views import Place, ViewWriter, live_name
+from fabric.io.dataset.views import Place, ViewWriter, moment_at
 from fabric.io.sinks.protocol import Handle
 from fabric.plan.sources import DatasetTarget
 from fabric.state.column_stores import column_engine, open_column_store, stored_type
@@ -74,14 +75,9 @@ def discard(target: DatasetTarget, job: str, *, published: bool) -> None:
     for name in (target.name, live_name(target.name)):
         with suppress(NotFoundError):
             found = access.location(name)
-            if found.made_by == f"view.{job}" and not is_final(found):
+            if job_of(found) == job and is_kept(found):
                 access.control.dataset(pb.DatasetRequest(drop=pb.DatasetDrop(name=name)))
                 access.locations.forget_dataset(name)
-
-
-def is_final(location: pb.DatasetLocation) -> bool:
-    """Whether it is what a view had at the end of its job."""
-    return any(part.transaction.endswith(".final") for part in location.parts)
 
 
 def _shown(prefix: str, facts: list[dict[str, Any]]) -> pb.DatasetView | None:
@@ -97,7 +93,7 @@ def _shown(prefix: str, facts: list[dict[str, Any]]) -> pb.DatasetView | None:
                 schema=base64.b64decode(facts[0]["schema"]),
                 keys=facts[0]["keys"],
                 owners=[there[partition]["agent"] for partition in range(n)],
-                transaction=f"{prefix}{'final' if checkpoint == FINAL else checkpoint}",
+                transaction=prefix + moment_at(checkpoint),
                 rows=sum(each["rows"] for each in there.values()),
             )
     return None

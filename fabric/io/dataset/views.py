@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.datasets.files import DatasetFolder
 from fabric.checkpoint.manifest import FINAL
+from fabric.control.views import FINAL as LAST
+from fabric.control.views import LIVE, VIEW, live_name, moment_of
 from fabric.errors import DataError, FabricError, NotFoundError
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
@@ -35,9 +37,7 @@ from fabric.io.dataset.access import current
 from fabric.io.sinks.protocol import Handle
 from fabric.plan.sources import DatasetTarget
 from fabric.state.backend import SnapshotReader
-from fabric.state.column_stores import (
-    ColumnStore,
-)
+from fabric.state.column_stores import ColumnStore
 from fabric.state.column_stores.contract import Span
 from fabric.state.column_stores.runs import RunSnapshot
 from fabric.state.column_stores.scans import pairs_of
@@ -189,7 +189,7 @@ class ViewWriter:
     ) -> None:
         task = place.task
         self.name, self.partition, self.n_partitions = target.name, task.task, place.n_tasks
-        self.prefix = f"view.{task.job}.{place.run}."
+        self.prefix = f"{VIEW}{task.job}.{place.run}."
         self.schema, self.keys = schema, Keys(target.keys, schema)
         self._kind, self._store, self._is_in_memory = target.kind, store, in_memory
         self._access = current()
@@ -229,13 +229,12 @@ class ViewWriter:
 
     def prepare(self, checkpoint: int) -> bytes:
         """Have a version of all rows; the handle shows it."""
-        last = checkpoint == FINAL
-        transaction = f"{self.prefix}{'final' if last else checkpoint}"
+        transaction = self.prefix + moment_at(checkpoint)
         self._flush()
         self._prepared = self._now.runs
         with self._lock:
             self._versions[transaction] = _Version(self._now)
-        if last:
+        if checkpoint == FINAL:
             self._end(transaction)
         schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
         facts = {
@@ -319,7 +318,7 @@ class ViewWriter:
         now = time.monotonic()
         with self._lock:
             version = self._versions.get(transaction)
-            if transaction == f"{self.prefix}live" and (
+            if transaction == self.prefix + LIVE and (
                 version is None or now - (version.sealed_s or now) > LIVE_S
             ):
                 version = self._versions[transaction] = _Version(self._now)
@@ -333,7 +332,7 @@ class ViewWriter:
         with self._lock:
             newest = [each for each in self._versions.items() if each[1].passed_s is None]
         for name, each in newest:
-            if not name.endswith(".live"):
+            if moment_of(name) != LIVE:
                 self._seal(name, each)
                 self._stays.add(name)
         self._ended = transaction
@@ -378,7 +377,7 @@ class ViewWriter:
         return old
 
     def _request(self, transaction: str) -> DatasetRequest:
-        name = live_name(self.name) if transaction.endswith(".live") else self.name
+        name = live_name(self.name) if moment_of(transaction) == LIVE else self.name
         part = Part(transaction, WRITER, 0)
         return DatasetRequest(name=name, version=0, partition=self.partition, parts=(part,))
 
@@ -387,7 +386,7 @@ class ViewWriter:
             if version.sealed_s is None:
                 self._store_file(transaction, version.rows.scan())
                 version.sealed_s = time.monotonic()
-                if transaction.endswith(".live"):  # nobody else wants it
+                if moment_of(transaction) == LIVE:  # nobody else wants it
                     version.rows = _NOTHING
 
     def _copy_last(self, transaction: str) -> None:
@@ -441,7 +440,7 @@ class Views:
         now = time.monotonic()
         with self._lock:
             for key, writer in list(self._writers.items()):
-                if key[0] == name and writer.prefix.startswith(f"view.{job}."):
+                if key[0] == name and writer.prefix.startswith(f"{VIEW}{job}."):
                     writer.over_s = now
                 if writer.over_s is not None and now - writer.over_s > KEPT_S:
                     del self._writers[key]
@@ -466,16 +465,17 @@ class Views:
         return writer.schema, writer.get(batch, live=live)
 
     def _wanted(self, name: str, transaction: str, partition: int) -> None:
-        view = name.removesuffix(".live") if transaction.endswith(".live") else name
+        if moment_of(transaction) == LIVE:
+            name = name.removesuffix(f".{LIVE}")
         with self._lock:
-            writer = self._writers.get((view, partition))
+            writer = self._writers.get((name, partition))
         if writer is not None and transaction.startswith(writer.prefix):
             writer.wanted(transaction)
 
 
-def live_name(name: str) -> str:
-    """The dataset that has what the tasks of view `name` have now."""
-    return f"{name}.live"
+def moment_at(checkpoint: int) -> str:
+    """What a view's transaction says of a checkpoint, or of the end."""
+    return LAST if checkpoint == FINAL else str(checkpoint)
 
 
 def _keys_of(keys: pa.Table, schema: pa.Schema, name: str) -> pa.RecordBatch:
