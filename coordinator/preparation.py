@@ -37,7 +37,8 @@ from fabric.ids import check_name
 from fabric.operators.functions.trust import signed
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
-from fabric.plan.nodes import NodeConfig, Plan, Scan, Sink
+from fabric.plan.nodes import Exchange, NodeConfig, Plan, Scan, Sink
+from fabric.plan.place_text import target_text
 from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import (
@@ -288,7 +289,7 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sin
     of_stream = stream_of(sink.input) is not None
     current = around.datasets.get(target.name)
     if target.mode == "view":
-        _check_view(target, around)
+        _check_view(target, around, sink)
         return
     if target.mode == "create" and current is not None:
         if of_stream:
@@ -305,8 +306,13 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sin
         check_count(target.replicas, len(around.agents))
 
 
-def _check_view(target: DatasetTarget, around: Surroundings) -> None:
-    """A view takes the place of one whose job has ended, of nothing else."""
+def _check_view(target: DatasetTarget, around: Surroundings, sink: Sink) -> None:
+    """A view takes the place of one whose job has ended, and all rows of a key come to one task."""
+    sent = sink.input
+    if not (isinstance(sent, Exchange) and sent.kind == "hash" and sent.keys == target.keys):
+        raise PlanError(
+            f"the rows of a view are exchanged by its key; write: .{target_text(target)}"
+        )
     check_name(live_name(target.name), "view name")
     check_names(around.datasets, target.name, around.running)
 

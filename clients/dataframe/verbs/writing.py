@@ -425,6 +425,7 @@ def dataset_target(
     """The dataset `name` of the fabric, hash-partitioned by `keys`."""
     if replicas is not None:
         whole(replicas, 1, "write_dataset", "replicas")
+    choice(mode, ("create", "append", "overwrite"), "write_dataset", "mode")
     chosen = (keys,) if isinstance(keys, str) else tuple(keys)
     return sources.DatasetTarget(
         check_name(name, "dataset name"), chosen,

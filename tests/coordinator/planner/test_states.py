@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,9 +20,10 @@ from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.coordinator.planner.states import node_states, state_lines
 from fabric.coordinator.preparation import Surroundings, prepare
+from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import encode
-from fabric.plan.nodes import Plan, Scan, Sink
+from fabric.plan.nodes import Exchange, Plan, Scan, Sink
 from fabric.plan.sources import DatasetTarget, Split
 from fabric.plan.stream_kinds import keeps_state_in
 from fabric.plan.streams import StreamScan
@@ -145,7 +147,8 @@ def test_settings_of_state_are_no_part_of_what_a_checkpoint_is_of() -> None:
 def test_a_view_has_files_where_the_job_has_some() -> None:
     rows = streams.generator(n_rows=10, n_splits=2).group_by("key").agg(n=count())
     target = DatasetTarget("sums", ("key",), mode="view", kind="row_kind")
-    graph, _ = prepared(rows.changes()._then(Sink(rows.changes().plan.root, target)))
+    sent = Exchange(rows.changes().plan.root, "hash", ("key",))
+    graph, _ = prepared(rows._then(Sink(sent, target)))
     places = {
         state: [line for stage in graph.stages for line in state_lines(graph, stage, config)][-1]
         for state, config in (
@@ -157,3 +160,13 @@ def test_a_view_has_files_where_the_job_has_some() -> None:
         "memory": "state of sink_1: in memory", "rocksdb": "state of sink_1: in memory",
         "arrow": files, "tonbo": files, "auto": files,
     }  # fmt: skip
+
+
+def test_a_view_without_an_exchange_by_its_key_is_refused() -> None:
+    rows = streams.generator(n_rows=10, n_splits=2)
+    target = DatasetTarget("newest", ("key",), mode="view")
+    for other in (rows, rows.exchange("row"), rows.exchange()):
+        with pytest.raises(PlanError, match="the rows of a view are exchanged by its key; write: "):
+            prepared(rows._then(Sink(other.plan.root, target)))
+    with pytest.raises(PlanError, match="mode"):
+        rows.write_dataset("newest", keys=["key"], mode="view")
