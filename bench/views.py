@@ -75,7 +75,7 @@ class ViewRun:
         self._session = enter(fabric.connect(f"fabric://{local.address}", token=local.token))
         self._session.checkpoints(interval_s=INTERVAL_S, folder=folder)
         first = streams.generator(
-            n_rows=self._n_keys, n_keys=1, n_splits=N_AGENTS, session=self._session
+            n_rows=self._n_keys, n_keys=1, n_splits=1, session=self._session
         ).select(key=col("row"))
         rest = streams.generator(
             n_keys=self._n_keys, n_splits=N_AGENTS, rows_per_s=rows_s, session=self._session

@@ -146,6 +146,8 @@ class View:
         if is_kept(location):
             hashes = hash_columns(keys.combine_chunks().to_batches()[0].columns)
             place = partition_of(hashes, location.n_partitions)
+            if len(keys) == 1:
+                return [self._asked(int(place[0]), keys, live, until)]
             found = list[pa.Table]()
             for partition in np.unique(place).tolist():
                 own = keys.filter(pa.array(place == partition))

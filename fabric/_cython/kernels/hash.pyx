@@ -1,7 +1,7 @@
 """The hash of a row: the same 64 bits on every machine, in every process, for every Arrow type.
 
 One job: hash key columns. Placement by hash lives in `partition.pyx`; the C++ loops in `hash.cpp`.
-One pass, a block of 1,024 rows at a time, GIL released.
+One pass, a block of 1,024 rows at a time, GIL released unless there are few rows.
 
 Specification, version 1 (arithmetic modulo 2**64; test vectors in tests/_cython/kernels)::
 
@@ -33,6 +33,8 @@ from libcpp.algorithm cimport fill
 from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, array_of, schema_of
 from fabric._cython.kernels.cpu cimport current_cpu
 
+cdef int64_t FEW = 256  # hashed sooner than another thread gives the GIL back
+
 
 cdef int64_t hash_chunk(object chunk, uint64_t* hashes) except -1:
     """Export one pyarrow array and step it; returns its length."""
@@ -40,8 +42,11 @@ cdef int64_t hash_chunk(object chunk, uint64_t* hashes) except -1:
     cdef const ArrowSchema* schema = schema_of(schema_capsule)
     cdef const ArrowArray* array = array_of(array_capsule)
     cdef int cpu = current_cpu()
-    with nogil:
+    if array.length <= FEW:
         step_array(schema[0], array[0], cpu, hashes)
+    else:
+        with nogil:
+            step_array(schema[0], array[0], cpu, hashes)
     return array.length
 
 

@@ -299,6 +299,9 @@ class ViewWriter:
     def get(self, keys: pa.RecordBatch, *, live: bool) -> list[pa.RecordBatch]:
         """The rows of these keys, in any order."""
         hashes, prints = self.keys.hashes(keys)
+        if len(hashes) > 1:  # a key that is asked for twice is one
+            at = np.unique(pairs_of(hashes, prints), return_index=True)[1]
+            hashes, prints = hashes[at], prints[at]
         if self._ended is not None:
             rows = self._views.files.read(self._request(self._ended))
             return [each for batch in rows if len(each := self._among(batch, hashes, prints))]

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.lookup import add_to_filter, in_blocks
 from fabric.errors import DataError, StorageError
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores.contract import Hashes, Order, Span
@@ -37,9 +38,8 @@ _MAGIC = b"FABRICR2"
 _TRAILER = struct.Struct("<QI8s")
 SHIFT = 1 << 63
 """What is added to times, which makes them unsigned and keeps their order."""
-_FILTER_BITS = 12
-"""Of a block's filter, a row. With three bits a hash 1 % of those that are absent look present."""
-_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+FILTER_BITS = 12
+"""Of a filter, a hash: so 1 % of those that are absent look present."""
 _OPTIONS = {
     "hash": pa.ipc.IpcWriteOptions(), "time": pa.ipc.IpcWriteOptions(compression="lz4"),
 }  # fmt: skip
@@ -120,26 +120,25 @@ class Index:
         found = _overlap(self.firsts[0], self.lasts[0], major)
         found &= _overlap(*self.minors, minor)
         if among is not None:
-            bounds = (self.firsts[0], self.lasts[0]) if self.order == "hash" else self.minors
-            found &= np.searchsorted(among, bounds[0], "left") < np.searchsorted(
-                among, bounds[1], "right"
-            )
+            found &= self._have_among(among)
         return np.flatnonzero(found)
+
+    def blocks_among(self, hashes: Hashes) -> NDArray[np.int64]:
+        """Those that may have rows with these hashes (sorted)."""
+        return np.flatnonzero(self._have_among(hashes))
+
+    def _have_among(self, hashes: Hashes) -> NDArray[np.bool_]:
+        least, most = (self.firsts[0], self.lasts[0]) if self.order == "hash" else self.minors
+        found: NDArray[np.bool_] = hashes.searchsorted(least, "left") < hashes.searchsorted(
+            most, "right"
+        )
+        return found
 
     def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Which of these hashes some row may have."""
         if self.order == "time" or not len(self.counts):
             return np.full(len(hashes), len(self.counts) > 0)
-        block = np.searchsorted(self.lasts[0], hashes, "left")
-        found = block < len(self.counts)
-        block = np.minimum(block, len(self.counts) - 1)
-        found &= self.firsts[0][block] <= hashes
-        ends = self.filter_ends[block]
-        begins = np.where(block > 0, self.filter_ends[block - 1], 0)
-        for bits in filter_bits(hashes, (ends - begins).astype(np.uint64) * np.uint64(8)):
-            byte = self.filters[begins + (bits >> np.uint64(3)).astype(np.int64)]
-            found &= (byte >> (bits & np.uint64(7)).astype(np.uint8)) & 1 == 1
-        return found
+        return in_blocks(hashes, self.firsts[0], self.lasts[0], self.filters, self.filter_ends)
 
     def encode(self) -> pa.Buffer:
         """For the file."""
@@ -458,14 +457,6 @@ def _overlap(least: U64, most: U64, span: Span) -> NDArray[np.bool_]:
 
 
 def _filter(hashes: Hashes) -> NDArray[np.uint8]:
-    n_bytes = -(-len(hashes) * _FILTER_BITS // 8)
-    bits = np.zeros(8 * n_bytes, np.bool_)
-    for at in filter_bits(hashes, np.uint64(8 * n_bytes)):
-        bits[at] = True
-    return np.packbits(bits, bitorder="little")
-
-
-def filter_bits(hashes: Hashes, n_bits: U64 | np.uint64) -> Iterator[U64]:
-    """The bits of each hash in a filter of so many."""
-    for factor in _MIX:
-        yield ((hashes * np.uint64(factor)) >> np.uint64(32)) % n_bits
+    bits = np.zeros(-(-len(hashes) * FILTER_BITS // 8), np.uint8)
+    add_to_filter(bits, hashes)
+    return bits

@@ -283,10 +283,14 @@ class RunSnapshot:
         return (found(rows, self.schema.names) for rows in rows_of(runs, self.order))
 
     def find(self, hashes: Hashes, times: Times) -> Iterator[pa.RecordBatch]:
-        """The rows with these hashes and times, in pairs; in any thread."""
-        asked = Asked(hashes, times)
-        for run in (each for runs in self.runs.values() for each in runs):
+        """The rows with these hashes and times, pairs that are each put with `replaces`, so that
+        one row has it; in any thread."""
+        asked, n_left = Asked(hashes, times), len(hashes)
+        for run in (each for runs in self.runs.values() for each in reversed(runs)):
+            if not n_left:
+                return
             for rows in asked.find(run)[1]:
+                n_left -= len(rows)
                 yield rows.select(self.schema.names)
 
 

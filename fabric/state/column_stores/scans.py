@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.lookup import positions
 from fabric.errors import DataError
 from fabric.state.column_stores.contract import (
     ALL_HASHES,
@@ -136,8 +137,10 @@ class Asked:
     """Keys to be taken out of runs: all rows with their hashes, or only those of certain times."""
 
     def __init__(self, hashes: Hashes, times: Times | None = None) -> None:
-        self._hashes = np.unique(hashes)
-        self._pairs = None if times is None else pairs_of(hashes, times)
+        if len(hashes) > 1:
+            order = np.argsort(hashes) if times is None else np.lexsort((times, hashes))
+            hashes, times = hashes[order], None if times is None else times[order]
+        self._hashes, self._times = hashes, times
 
     def cut(self, run: Run) -> tuple[Run | None, list[pa.RecordBatch]]:
         """The run without them (None: it has no others), and they themselves, in its order."""
@@ -146,40 +149,37 @@ class Asked:
 
     def find(self, run: Run) -> tuple[list[NDArray[np.int64]], list[pa.RecordBatch]]:
         """Their numbers in the run, and they themselves, in its order."""
-        maybe = self._hashes[in_span(self._hashes, run.hashes) & run.index.may_have(self._hashes)]
-        blocks = run.index.blocks(ALL_HASHES, ALL_HASHES, maybe).tolist()
-        numbers, parts = list[NDArray[np.int64]](), list[pa.RecordBatch]()
-        if not blocks:
-            return [], []
+        maybe = run.index.may_have(self._hashes)
+        if run.hashes != ALL_HASHES:
+            maybe &= in_span(self._hashes, run.hashes)
+        numbers: list[NDArray[np.int64]] = []
+        parts: list[pa.RecordBatch] = []
+        if not maybe.any():
+            return numbers, parts
+        hashes = self._hashes[maybe]
+        times = None if self._times is None else self._times[maybe]
         with run.blocks.looking() as look:
-            for block in blocks:
-                rows = look(block)
-                at = self._positions(run, run.index.start(block), rows, maybe)
+            for block in run.index.blocks_among(hashes).tolist():
+                rows, begin = look(block), run.index.start(block)
+                at = _positions(run, begin, rows, hashes, times)
                 if len(at):
                     parts.append(rows.take(pa.array(at)))
-                    numbers.append(at + run.index.start(block))
+                    numbers.append(at + begin)
         return numbers, parts
 
-    def _positions(
-        self, run: Run, begin: int, rows: pa.RecordBatch, maybe: Hashes
-    ) -> NDArray[np.int64]:
-        """Where they are in a block, whose rows are numbered from `begin` on."""
-        hashes = rows.column(HASH).to_numpy()
-        if run.index.order == "time":
-            at = np.flatnonzero(_among(hashes, maybe))
-        else:
-            maybe = maybe[(maybe >= hashes[0]) & (maybe <= hashes[-1])]
-            first = np.searchsorted(hashes, maybe, "left")
-            counts = np.searchsorted(hashes, maybe, "right") - first
-            at = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        times = rows.column(TIME).to_numpy()[at]
-        keep = times >= run.since
-        if self._pairs is not None:
-            keep &= np.isin(pairs_of(hashes[at], times), self._pairs)
-        if run.removed is not None:
-            keep &= run.removed.here_at(at + begin)
-        found: NDArray[np.int64] = at[keep]
-        return found
+
+def _positions(
+    run: Run, begin: int, rows: pa.RecordBatch, hashes: Hashes, times: Times | None
+) -> NDArray[np.int64]:
+    """Where sorted keys are in a block, whose rows are numbered from `begin` on."""
+    stored, stored_times = rows.column(HASH).to_numpy(), rows.column(TIME).to_numpy()
+    if run.index.order == "hash":
+        bits = None if run.removed is None else run.removed.bits
+        return positions(stored, stored_times, hashes, times, run.since, bits, begin)
+    at = np.flatnonzero(_among(stored, hashes) & (stored_times >= run.since))
+    if times is not None:
+        at = at[np.isin(pairs_of(stored[at], stored_times[at]), pairs_of(hashes, times))]
+    return at if run.removed is None else at[run.removed.here_at(at + begin)]
 
 
 def rows_of(

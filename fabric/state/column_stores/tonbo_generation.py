@@ -19,6 +19,7 @@ import pyarrow as pa
 from fabric_tonbo import Store, StoreError
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.lookup import add_to_filter, in_filter
 from fabric.errors import StorageError
 from fabric.state.column_stores.contract import (
     ALL_HASHES,
@@ -28,7 +29,7 @@ from fabric.state.column_stores.contract import (
     Span,
     Times,
 )
-from fabric.state.column_stores.run_files import SHIFT, filter_bits
+from fabric.state.column_stores.run_files import FILTER_BITS, SHIFT
 from fabric.state.column_stores.scans import in_span
 from fabric.state.column_stores.tonbo_rows import Coding, Piece, keys
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 SEAL_BATCHES = 16
 LOOKED_UP = 40_000
 """Looking one key up costs about as much as scanning so many rows."""
-_FILTER_BITS = 12
 _ALL = 1 << 64
 _FREE = 1 << 20
 """With fewer bytes a disk is full: a batch and what Tonbo writes beside it need more."""
@@ -179,23 +179,16 @@ class _Filter:
         """More of them."""
         if self._room < len(hashes):
             n = max(len(hashes), 4_096, 2 * len(self._tables[-1]) if self._tables else 0)
-            self._tables.append(np.zeros(n * _FILTER_BITS // 8, np.uint8))
+            self._tables.append(np.zeros(n * FILTER_BITS // 8, np.uint8))
             self._room = n
         self._room -= len(hashes)
-        table = self._tables[-1]
-        for bits in filter_bits(hashes, np.uint64(8 * len(table))):
-            marks = np.left_shift(np.uint8(1), (bits & np.uint64(7)).astype(np.uint8))
-            np.bitwise_or.at(table, (bits >> np.uint64(3)).astype(np.int64), marks)
+        add_to_filter(self._tables[-1], hashes)
 
     def has(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Which of these may have been put."""
         found = np.zeros(len(hashes), np.bool_)
         for table in self._tables:
-            here = np.ones(len(hashes), np.bool_)
-            for bits in filter_bits(hashes, np.uint64(8 * len(table))):
-                byte = table[(bits >> np.uint64(3)).astype(np.int64)]
-                here &= (byte >> (bits & np.uint64(7)).astype(np.uint8)) & 1 == 1
-            found |= here
+            found |= in_filter(table, hashes)
         return found
 
 
