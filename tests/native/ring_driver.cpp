@@ -288,6 +288,32 @@ void paced() {
   expect(works(1 << 20, milliseconds(50)) == MOST, "it grows at once, to what the edge allows");
 }
 
+// What a consumer takes in each round is all that may wait: what one round costs, and what each
+// byte does, decide how much that comes to.
+void paced_by_rounds() {
+  constexpr uint64_t WAIT_NS = 100'000'000, MOST = 1 << 20;
+  Pace pace;
+  Pace::Clock::time_point now{};
+  pace.look(WAIT_NS, MOST, now);
+  const auto seconds = [&](double round_s, double byte_s) {
+    double all_s = 0;
+    for (int i = 0; i < 200; ++i) {
+      const uint64_t bytes = pace.bound(MOST);
+      const double took_s = round_s + byte_s * static_cast<double>(bytes);
+      all_s += took_s * 2'000'000 / static_cast<double>(bytes) / 200;
+      pace.took(bytes);
+      now += std::chrono::nanoseconds(static_cast<int64_t>(took_s * 1e9));
+      pace.look(WAIT_NS, MOST, now);
+    }
+    return all_s;  // for 2 MB
+  };
+  expect(seconds(0.3, 1e-6) < 5, "rounds that cost much stay large: 2.3 s at best");
+  expect(pace.bound(MOST) < MOST, "and no larger than it pays");
+  seconds(0, 1e-6);
+  expect(pace.bound(MOST) <= 100'000, "what waits shrinks once that saves time");
+  expect(seconds(0.2, 1e-9) < 1, "it grows again: 0.4 s at best");
+}
+
 // Rows and watermarks come together until the deadline; what must not wait ends that at once, also
 // when it comes at the same moment.
 void gathered() {
@@ -441,6 +467,7 @@ int main(int count, char** arguments) {
     stuck_partition();
     native_consumer();
     paced();
+    paced_by_rounds();
     gathered();
     rested();
     tapped(200, round + 1);

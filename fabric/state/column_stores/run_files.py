@@ -299,7 +299,10 @@ class FileBlocks:
 
     @contextmanager
     def looking(self) -> Iterator[Callable[[int], pa.RecordBatch]]:
-        """See `Blocks.looking`; of rows by hash, the pages that hold the few rows are read."""
+        """See `Blocks.looking`; of rows by hash, the pages that hold the few rows are read.
+
+        Those of one block at a time are in memory, which counts as that of the process.
+        """
         if self._index.order == "time":
             yield lambda number: self.block(number, None)
             return
@@ -309,10 +312,13 @@ class FileBlocks:
             mapped = mmap.mmap(file.fileno(), n_bytes, prot=mmap.PROT_READ) if whole else None
         if mapped is None:
             raise self._damaged(size, n_bytes)
-        data = pa.py_buffer(mapped)
+        data, before = pa.py_buffer(mapped), (0, 0)
 
         def look(number: int) -> pa.RecordBatch:
+            nonlocal before
             begin, end = self._index.offsets[number : number + 2].tolist()
+            mapped.madvise(mmap.MADV_DONTNEED, before[0], before[1] - before[0])
+            before = begin - begin % mmap.PAGESIZE, end
             block = data.slice(begin, end - begin)
             if number not in self._whole:
                 self._checked(number, block)

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 
@@ -73,7 +74,8 @@ class Room {
 // How much may wait, by how fast its consumer takes: the bytes that it takes in a given time, seen
 // while it is busy. What waits is then worth that much time, whatever a row costs: a barrier, and
 // each row, stays behind all that lies before it. One that rests for want of rows tells nothing
-// about its pace.
+// about its pace. Where a round costs about the same whatever it takes (state on disk), less would
+// only mean more rounds: what waits shrinks no further than it saves time, and grows back.
 class Pace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -86,16 +88,25 @@ class Pace {
     if (rests_.exchange(false, std::memory_order_relaxed)) return begin(now);
     const auto busy = std::chrono::nanoseconds(now - since_).count();
     if (busy < std::chrono::nanoseconds(LOOK).count()) return;
+    if (n_rounds_ > 0) {
+      costs_.saw(static_cast<double>(taken_) / static_cast<double>(n_rounds_),
+                 static_cast<double>(busy) / static_cast<double>(n_rounds_));
+    }
+    const uint64_t last = bound(bytes_max);
     const double worth = static_cast<double>(taken_) * static_cast<double>(wait_ns) /
                          static_cast<double>(busy);
-    const uint64_t least = std::max(bound(bytes_max) / 2, BYTES_MIN);
-    const uint64_t found = worth < static_cast<double>(bytes_max)
-                               ? std::max(static_cast<uint64_t>(worth), least)
-                               : bytes_max;
+    uint64_t found = bytes_max;
+    if (worth < static_cast<double>(bytes_max)) {
+      found = std::max({static_cast<uint64_t>(worth), last / 2, BYTES_MIN});
+    }
+    if (found < last) found = std::min(bytes_max, costs_.shrunk(found, last));
     bound_.store(found, std::memory_order_relaxed);  // who sees it late waits by the last one
     begin(now);
   }
-  void took(uint64_t bytes) { taken_ += bytes; }
+  void took(uint64_t bytes) {
+    taken_ += bytes;
+    n_rounds_ += bytes > 0;
+  }
 
   // It found nothing to take; from any thread.
   void rest() { rests_.store(true, std::memory_order_relaxed); }
@@ -105,15 +116,47 @@ class Pace {
   }
 
  private:
+  // What rounds of two sizes took: whether time follows size.
+  class Costs {
+   public:
+    void saw(double bytes, double ns) {
+      const bool differs = bytes > last_.bytes * APART || bytes * APART < last_.bytes;
+      if (last_.bytes > 0 && differs) {
+        other_ = last_;
+        age_ = 0;
+      } else if (++age_ > AGE_MAX) {
+        other_ = {};  // it may be otherwise now: try less once more
+      }
+      last_ = {bytes, ns};
+    }
+
+    // `found` if less saves time; what was there, or twice as much, if it saves little or none.
+    uint64_t shrunk(uint64_t found, uint64_t last) const {
+      if (other_.bytes == 0) return found;
+      const double share = std::log(last_.ns / other_.ns) / std::log(last_.bytes / other_.bytes);
+      return share > MUCH ? found : share > LITTLE ? last : 2 * last;
+    }
+
+   private:
+    struct Round {
+      double bytes = 0, ns = 0;
+    };
+    static constexpr double APART = 1.2, MUCH = 0.7, LITTLE = 0.5;  // time ~ bytes^share
+    static constexpr unsigned AGE_MAX = 20;
+    Round last_, other_;
+    unsigned age_ = 0;
+  };
+
   void begin(Clock::time_point now) {
     since_ = now;
-    taken_ = 0;
+    taken_ = n_rounds_ = 0;
   }
 
   alignas(64) std::atomic<uint64_t> bound_{UINT64_MAX};  // producers read it, seldom written
   alignas(64) std::atomic<bool> rests_{true};             // from here on the consumer's own
   Clock::time_point since_;
-  uint64_t taken_ = 0;
+  uint64_t taken_ = 0, n_rounds_ = 0;
+  Costs costs_;
 };
 
 constexpr uint32_t PRODUCERS_MAX = 1 << 20;
