@@ -288,30 +288,40 @@ void paced() {
   expect(works(1 << 20, milliseconds(50)) == MOST, "it grows at once, to what the edge allows");
 }
 
-// What a consumer takes in each round is all that may wait: what one round costs, and what each
-// byte does, decide how much that comes to.
+// A consumer takes in each round what waits, some of what may. What a round costs and what each
+// byte costs decide how much that is to be; both are never the same twice.
 void paced_by_rounds() {
-  constexpr uint64_t WAIT_NS = 100'000'000, MOST = 1 << 20;
+  constexpr uint64_t WAIT_NS = 100'000'000, MOST = 1 << 20, ALL = 1 << 28;
   Pace pace;
   Pace::Clock::time_point now{};
+  std::mt19937 chance{7};
+  std::uniform_real_distribution<double> some{0.3, 1}, about{0.6, 1.4};
   pace.look(WAIT_NS, MOST, now);
-  const auto seconds = [&](double round_s, double byte_s) {
-    double all_s = 0;
-    for (int i = 0; i < 200; ++i) {
-      const uint64_t bytes = pace.bound(MOST);
-      const double took_s = round_s + byte_s * static_cast<double>(bytes);
-      all_s += took_s * 2'000'000 / static_cast<double>(bytes) / 200;
+  struct Found {
+    double slower;   // than if each round took the most
+    double waiting;  // bytes, on average, that might wait
+  };
+  const auto work = [&](double round_s, double byte_s) {
+    double all_s = 0, waiting = 0;
+    uint64_t n_rounds = 0;
+    for (uint64_t left = ALL, bytes = 0; left > 0; left -= bytes, ++n_rounds) {
+      const auto room = static_cast<double>(pace.bound(MOST));
+      bytes = std::min(left, static_cast<uint64_t>(some(chance) * room) + 1);
+      const double took_s = about(chance) * (round_s + byte_s * static_cast<double>(bytes));
+      all_s += took_s;
+      waiting += room;
       pace.took(bytes);
       now += std::chrono::nanoseconds(static_cast<int64_t>(took_s * 1e9));
       pace.look(WAIT_NS, MOST, now);
     }
-    return all_s;  // for 2 MB
+    return Found{all_s / (round_s * ALL / MOST + byte_s * ALL),
+                 waiting / static_cast<double>(n_rounds)};
   };
-  expect(seconds(0.3, 1e-6) < 5, "rounds that cost much stay large: 2.3 s at best");
-  expect(pace.bound(MOST) < MOST, "and no larger than it pays");
-  seconds(0, 1e-6);
-  expect(pace.bound(MOST) <= 100'000, "what waits shrinks once that saves time");
-  expect(seconds(0.2, 1e-9) < 1, "it grows again: 0.4 s at best");
+  expect(work(1, 1e-9).slower < 3, "rounds that cost much, whatever they take, stay large");
+  expect(work(0.3, 1e-6).slower < 2, "others as large as pays");
+  expect(work(0, 1e-6).waiting < 150'000, "what waits is small where that saves time");
+  expect(work(0.02, 1e-6).waiting < 250'000, "also when a round costs a bit");
+  expect(work(1, 1e-9).slower < 3, "it grows again");
 }
 
 // Rows and watermarks come together until the deadline; what must not wait ends that at once, also

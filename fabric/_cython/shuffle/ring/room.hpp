@@ -6,7 +6,6 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 
@@ -116,35 +115,30 @@ class Pace {
   }
 
  private:
-  // What rounds of two sizes took: whether time follows size.
+  // What rounds of some sizes took, the last ones most: how much of that follows the size.
   class Costs {
    public:
     void saw(double bytes, double ns) {
-      const bool differs = bytes > last_.bytes * APART || bytes * APART < last_.bytes;
-      if (last_.bytes > 0 && differs) {
-        other_ = last_;
-        age_ = 0;
-      } else if (++age_ > AGE_MAX) {
-        other_ = {};  // it may be otherwise now: try less once more
-      }
-      last_ = {bytes, ns};
+      for (double* sum : {&n_, &x_, &y_, &xx_, &xy_}) *sum *= KEPT;
+      n_ += 1;
+      x_ += bytes;
+      y_ += ns;
+      xx_ += bytes * bytes;
+      xy_ += bytes * ns;
     }
 
-    // `found` if less saves time; what was there, or twice as much, if it saves little or none.
+    // `found` if less saves time, or nothing is known of that; what there was, or twice as much,
+    // if it saves little.
     uint64_t shrunk(uint64_t found, uint64_t last) const {
-      if (other_.bytes == 0) return found;
-      const double share = std::log(last_.ns / other_.ns) / std::log(last_.bytes / other_.bytes);
+      const double spread = n_ * xx_ - x_ * x_;
+      if (spread <= ALIKE * x_ * x_) return found;
+      const double share = (n_ * xy_ - x_ * y_) / spread * x_ / y_;  // of a line of least squares
       return share > MUCH ? found : share > LITTLE ? last : 2 * last;
     }
 
    private:
-    struct Round {
-      double bytes = 0, ns = 0;
-    };
-    static constexpr double APART = 1.2, MUCH = 0.7, LITTLE = 0.5;  // time ~ bytes^share
-    static constexpr unsigned AGE_MAX = 20;
-    Round last_, other_;
-    unsigned age_ = 0;
+    static constexpr double KEPT = 0.9, ALIKE = 0.02, MUCH = 0.7, LITTLE = 0.5;
+    double n_ = 0, x_ = 0, y_ = 0, xx_ = 0, xy_ = 0;
   };
 
   void begin(Clock::time_point now) {
