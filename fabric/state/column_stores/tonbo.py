@@ -22,6 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.errors import StorageError
+from fabric.heap import give_back
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores import scans
 from fabric.state.column_stores.contract import (
@@ -45,6 +46,9 @@ PUT_ROWS = 1 << 13
 """Rows that are put at once; Tonbo counts batches when it decides what to write to a file."""
 DEAD_ROWS = 1 << 16
 """Fewer dead rows than these are never a reason to write a generation anew."""
+GIVE_BACK_BYTES = 8 << 20
+"""After so many bytes were written, free memory goes back to the system: malloc kept three quarters
+of what the process had, for the crate's tables come and go in small pieces."""
 
 
 class TonboStore(ColumnStore):
@@ -58,7 +62,7 @@ class TonboStore(ColumnStore):
         self._maker, self._n_made = uuid.uuid4().hex[:12], itertools.count(1)
         self._n_folders, self._number = itertools.count(1), 0
         self._generations: dict[int, Generation] = {}
-        self._bytes_written = self._n_merges = 0
+        self._bytes_written = self._n_merges = self._given_back = 0
 
     # ---- changes
 
@@ -82,6 +86,9 @@ class TonboStore(ColumnStore):
         into.added(hashes, times)
         self._generations[generation] = into
         self._shrink(generation)
+        if self._bytes_written - self._given_back >= GIVE_BACK_BYTES:
+            self._given_back = self._bytes_written
+            give_back()
 
     def remove(self, generation: int, hashes: Hashes, times: Times) -> None:
         """See `ColumnStore.remove`."""
