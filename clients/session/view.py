@@ -137,8 +137,9 @@ class View:
             return pa.table(keys).select(schema.names).cast(schema)
         except (pa.ArrowException, KeyError, ValueError, TypeError, OverflowError) as error:
             told = ", ".join(f"{each.name}: {each.type}" for each in schema)
+            why = f"there is no column {error}" if isinstance(error, KeyError) else error
             raise DataError(
-                f"view {self.name!r} knows rows by {told}, and the keys given are not such: {error}"
+                f"view {self.name!r} knows rows by {told}, and the keys given are not such: {why}"
             ) from error
 
     def _rows(self, keys: pa.Table, live: bool) -> list[pa.Table]:

@@ -253,6 +253,8 @@ def test_many_keys_at_once_of_several_columns(session: Session) -> None:
     for wrong in ("a", 5.5, 1 << 70):
         with pytest.raises(DataError, match="knows rows by key: int64, word: string"):
             view.get(wrong, "b")
+    with pytest.raises(DataError, match="there is no column 'word'"):
+        view.get_many({"key": [1]})
     assert repr(view).startswith("View('pairs', key=['key', 'word'], 1000 rows in 2 partitions")
     session.drop_dataset("pairs")
 
