@@ -46,7 +46,7 @@ PUT_ROWS = 1 << 13
 """Rows that are put at once; Tonbo counts batches when it decides what to write to a file."""
 DEAD_ROWS = 1 << 16
 """Fewer dead rows than these are never a reason to write a generation anew."""
-GIVE_BACK_BYTES = 8 << 20
+GIVE_BACK_BYTES = 2 << 20
 """After so many bytes were written, free memory goes back to the system: malloc kept three quarters
 of what the process had, for the crate's tables come and go in small pieces."""
 

@@ -36,7 +36,7 @@ from fabric.state.column_stores.tonbo_rows import Coding, Piece, keys
 if TYPE_CHECKING:
     from fabric.state.column_stores.tonbo import Pin
 
-SEAL_BATCHES = 16
+SEAL_BATCHES = 4
 LOOKED_UP = 40_000
 """Looking one key up costs about as much as scanning so many rows."""
 _ALL = 1 << 64
