@@ -283,8 +283,10 @@ class RunSnapshot:
         return (found(rows, self.schema.names) for rows in rows_of(runs, self.order))
 
     def find(self, hashes: Hashes, times: Times) -> Iterator[pa.RecordBatch]:
-        """The rows with these hashes and times, pairs that are each put with `replaces`, so that
-        one row has it; in any thread."""
+        """The row of each pair of a hash and a time, if there is one; in any thread.
+
+        Rows must have been put with `replaces`: the search ends when each pair has one.
+        """
         asked, n_left = Asked(hashes, times), len(hashes)
         for run in (each for runs in self.runs.values() for each in reversed(runs)):
             if not n_left:
