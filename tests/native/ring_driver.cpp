@@ -288,25 +288,29 @@ void paced() {
   expect(works(1 << 20, milliseconds(50)) == MOST, "it grows at once, to what the edge allows");
 }
 
-// A consumer takes in each round what waits, some of what may. What a round costs and what each
-// byte costs decide how much that is to be; both are never the same twice.
-void paced_by_rounds() {
+// A consumer takes in each round what waits, all or some of what may. What a round costs and what
+// each byte costs decide how much that is to be. Rounds of one size cost now this, now that, and
+// some of them several times as much.
+void paced_by_rounds(double least, double noise) {
   constexpr uint64_t WAIT_NS = 100'000'000, MOST = 1 << 20, ALL = 1 << 28;
   Pace pace;
   Pace::Clock::time_point now{};
   std::mt19937 chance{7};
-  std::uniform_real_distribution<double> some{0.3, 1}, about{0.6, 1.4};
+  std::uniform_real_distribution<double> some{least, 1};
+  std::lognormal_distribution<double> about{-noise * noise / 2, noise};  // 1 on average
   pace.look(WAIT_NS, MOST, now);
   struct Found {
     double slower;   // than if each round took the most
     double waiting;  // bytes, on average, that might wait
   };
-  const auto work = [&](double round_s, double byte_s) {
+  const auto work = [&](double first_s, double last_s, double byte_s) {
     double all_s = 0, waiting = 0;
     uint64_t n_rounds = 0;
     for (uint64_t left = ALL, bytes = 0; left > 0; left -= bytes, ++n_rounds) {
       const auto room = static_cast<double>(pace.bound(MOST));
       bytes = std::min(left, static_cast<uint64_t>(some(chance) * room) + 1);
+      const double done = 1 - static_cast<double>(left) / ALL;
+      const double round_s = first_s + done * (last_s - first_s);
       const double took_s = about(chance) * (round_s + byte_s * static_cast<double>(bytes));
       all_s += took_s;
       waiting += room;
@@ -314,14 +318,17 @@ void paced_by_rounds() {
       now += std::chrono::nanoseconds(static_cast<int64_t>(took_s * 1e9));
       pace.look(WAIT_NS, MOST, now);
     }
-    return Found{all_s / (round_s * ALL / MOST + byte_s * ALL),
+    return Found{all_s / ((first_s + last_s) / 2 * ALL / MOST + byte_s * ALL),
                  waiting / static_cast<double>(n_rounds)};
   };
-  expect(work(1, 1e-9).slower < 3, "rounds that cost much, whatever they take, stay large");
-  expect(work(0.3, 1e-6).slower < 2, "others as large as pays");
-  expect(work(0, 1e-6).waiting < 150'000, "what waits is small where that saves time");
-  expect(work(0.02, 1e-6).waiting < 250'000, "also when a round costs a bit");
-  expect(work(1, 1e-9).slower < 3, "it grows again");
+  expect(work(1, 1, 1e-9).slower < 3, "rounds that cost much, whatever they take, stay large");
+  expect(work(0.3, 0.3, 1e-6).slower < 3, "others as large as pays");
+  expect(work(0, 0, 1e-6).waiting < 300'000, "what waits is small where that saves time");
+  expect(work(0.02, 0.02, 1e-6).waiting < 300'000, "also when a round costs a bit");
+  expect(work(0.3, 1.2, 3e-6).slower < 3, "it stays as large as pays while rounds cost more");
+  expect(work(0, 2, 1e-7).slower < 3, "it grows as rounds come to cost more");
+  expect(work(0, 0, 1e-6).waiting < 300'000, "it shrinks again");
+  expect(work(1, 1, 1e-9).slower < 3, "it grows again");
 }
 
 // Rows and watermarks come together until the deadline; what must not wait ends that at once, also
@@ -477,7 +484,9 @@ int main(int count, char** arguments) {
     stuck_partition();
     native_consumer();
     paced();
-    paced_by_rounds();
+    for (const double least : {1., 0.9, 0.3}) {
+      for (const double noise : {0., 0.1, 0.3, 0.8}) paced_by_rounds(least, noise);
+    }
     gathered();
     rested();
     tapped(200, round + 1);

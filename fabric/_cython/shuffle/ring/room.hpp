@@ -98,7 +98,9 @@ class Pace {
     if (worth < static_cast<double>(bytes_max)) {
       found = std::max({static_cast<uint64_t>(worth), last / 2, BYTES_MIN});
     }
-    if (found < last) found = std::min(bytes_max, costs_.shrunk(found, last));
+    if (found < last || found == BYTES_MIN) {
+      found = std::min(bytes_max, costs_.shrunk(found, last));
+    }
     bound_.store(found, std::memory_order_relaxed);  // who sees it late waits by the last one
     begin(now);
   }
@@ -127,13 +129,16 @@ class Pace {
       xy_ += bytes * ns;
     }
 
-    // `found` if less saves time, or nothing is known of that; what there was, or twice as much,
-    // if it saves little.
+    // `found` if less saves time; what there was, or twice as much, if it saves little. Of rounds
+    // that were all alike nothing can be told: less then, and more where less can't be.
     uint64_t shrunk(uint64_t found, uint64_t last) const {
       const double spread = n_ * xx_ - x_ * x_;
-      if (spread <= ALIKE * x_ * x_) return found;
-      const double share = (n_ * xy_ - x_ * y_) / spread * x_ / y_;  // of a line of least squares
-      return share > MUCH ? found : share > LITTLE ? last : 2 * last;
+      if (spread <= ALIKE * x_ * x_) return found < last ? found : 2 * last;
+      const double byte_ns = (n_ * xy_ - x_ * y_) / spread;  // of a line of least squares
+      const double round_ns = std::max(0., (y_ - byte_ns * x_) / n_);
+      const double follows = byte_ns * static_cast<double>(last);
+      if (follows <= LITTLE * (round_ns + follows)) return 2 * last;
+      return follows > MUCH * (round_ns + follows) ? found : last;
     }
 
    private:
