@@ -173,6 +173,19 @@ def test_tonbo_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         CoordinatorConfig(home=tmp_path).checkpointing(Checkpointing(state="tonbo"))
 
 
+def test_a_snapshot_of_a_generation_of_which_all_rows_have_gone(store: ColumnStore) -> None:
+    store.put(0, hashes(2), np.array([5, 9]), rows(2))
+    store.remove(0, hashes(2)[1:], np.array([9]))
+    store.expire(7)
+    snapshot, shelf = store.snapshot(), Kept()
+    snapshot.write(shelf)
+    snapshot.discard()
+    again = open_column_store("memory", SCHEMA)
+    again.restore([shelf], ALL_HASHES)
+    assert not numbers(again)
+    store.close()
+
+
 def test_tonbo_writes_into_a_snapshot_only_what_changed(tmp_path: Path) -> None:
     store = open_column_store("tonbo", SCHEMA, tmp_path / "store")
     for generation in (0, 1):

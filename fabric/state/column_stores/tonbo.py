@@ -222,14 +222,18 @@ class TonboStore(ColumnStore):
             pinned[number] = each.pin, each.floor
         return TonboSnapshot(self.schema, self.order, pinned)
 
-    def run_of(self, pieces: Iterator[Piece]) -> Run:
-        """A run file of sorted rows; called in any thread."""
+    def runs_of(self, pieces: Iterator[Piece]) -> tuple[Run, ...]:
+        """A run file of sorted rows, if there are any; called in any thread."""
+        first = next(pieces, None)
+        if first is None:  # all that were left have expired
+            return ()
+        pieces = itertools.chain([first], pieces)
         content = f"{self._maker}-{next(self._n_made)}"
         rows = (self._as_run(self._coding.found(each, self.schema.names)) for each in pieces)
         with suppress(OSError):  # what is wrong with it is said by `write`
             (self._path / "runs").mkdir(parents=True, exist_ok=True)  # the store may be closed
         blocks = self._runs.write(content, rows, self.order)
-        return Run(content, blocks.index, blocks)
+        return (Run(content, blocks.index, blocks),)
 
     def _as_run(self, found: Found) -> pa.RecordBatch:
         beside = [pa.array(found.hashes, pa.uint64()), pa.array(found.times, pa.int64())]
@@ -302,7 +306,7 @@ class Pin:
                 if self._left is None:
                     raise StorageError("the rows of a snapshot could not be written before")
                 (pieces, store), self._left, self.failed = self._left, None, True
-                self._runs = (store.run_of(pieces),)
+                self._runs = store.runs_of(pieces)
                 self.failed = False
             return self._runs
 
