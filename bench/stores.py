@@ -284,7 +284,7 @@ class Alone:
     """A Tonbo database; keys are those that `tonbo` makes of hash, time and number."""
 
     def __init__(self, rows: pa.RecordBatch, folder: Path) -> None:
-        from fabric.state.column_stores.tonbo import PUT_ROWS as AT_ONCE
+        from fabric.state.column_stores.tonbo_generation import PUT_ROWS as AT_ONCE
         from fabric.state.column_stores.tonbo_rows import Coding
 
         self._folder, self._n_opened = folder, 0

@@ -40,10 +40,8 @@ from fabric.state.column_stores.run_files import Folder, stored_schema
 from fabric.state.column_stores.runs import RunSnapshot, RunStore
 from fabric.state.column_stores.scans import Run
 from fabric.state.column_stores.tonbo_generation import Generation
-from fabric.state.column_stores.tonbo_rows import Coding, Piece, joined
+from fabric.state.column_stores.tonbo_rows import KEY_BYTES, U64, Coding, Piece, joined
 
-PUT_ROWS = 1 << 13
-"""Rows that are put at once; Tonbo counts batches when it decides what to write to a file."""
 DEAD_ROWS = 1 << 16
 """Fewer dead rows than these are never a reason to write a generation anew."""
 GIVE_BACK_BYTES = 2 << 20
@@ -60,7 +58,7 @@ class TonboStore(ColumnStore):
         self._path, self._folder = folder, Folder(folder)
         self._runs = Folder(folder / "runs")
         self._maker, self._n_made = uuid.uuid4().hex[:12], itertools.count(1)
-        self._n_folders, self._number = itertools.count(1), 0
+        self._n_folders = itertools.count(1)
         self._generations: dict[int, Generation] = {}
         self._bytes_written = self._n_merges = self._given_back = 0
 
@@ -71,19 +69,11 @@ class TonboStore(ColumnStore):
     ) -> None:
         there = self._generations.get(generation)
         into = there or self._made()
-        first, self._number = self._number, self._number + len(hashes)
-        try:
-            for begin in range(0, len(hashes), PUT_ROWS):
-                some = slice(begin, min(begin + PUT_ROWS, len(hashes)))
-                part = rows.slice(begin, some.stop - begin)
-                into.put(self._coding.encoded(hashes[some], times[some], part, first + begin))
-                self._bytes_written += part.nbytes + 24 * len(part)
-            if replaces and there:
-                self._delete(there, self._positions(there, hashes, times, below=first))
-        except BaseException:
-            into.forget(first, self._number)
-            raise
-        into.added(hashes, times)
+        gone = self._numbers(there, hashes, times) if replaces and there else None
+        into.put(hashes, times, rows)
+        self._bytes_written += rows.nbytes + KEY_BYTES * len(rows)
+        if gone is not None:
+            into.delete(gone)
         self._generations[generation] = into
         self._shrink(generation)
         if self._bytes_written - self._given_back >= GIVE_BACK_BYTES:
@@ -93,20 +83,17 @@ class TonboStore(ColumnStore):
     def remove(self, generation: int, hashes: Hashes, times: Times) -> None:
         """See `ColumnStore.remove`."""
         if there := self._generations.get(generation):
-            self._delete(there, self._positions(there, hashes, times))
+            there.delete(self._numbers(there, hashes, times))
             self._shrink(generation)
 
     def take(self, hashes: Hashes) -> list[Found]:
         """See `ColumnStore.take`."""
-        found = dict[int, Piece]()
+        wanted, found = np.unique(hashes), dict[int, Piece]()
         for number, each in sorted(self._generations.items()):
-            maybe = np.unique(hashes)
-            if len(maybe := maybe[each.may_have(maybe)]):
-                pieces = list(each.read(self.order, among=maybe))
-                if pieces:
-                    found[number] = joined(pieces)
+            if pieces := list(each.read(among=wanted[each.may_have(wanted)])):
+                found[number] = joined(pieces)
         for number, piece in found.items():
-            self._delete(self._generations[number], piece)
+            self._generations[number].delete(piece.numbers)
             self._shrink(number)
         return [self._coding.found(piece, self.schema.names) for piece in found.values()]
 
@@ -121,26 +108,16 @@ class TonboStore(ColumnStore):
             if each.most < before:
                 self.drop(number)
             else:
-                each.expire(before, self._number)
+                each.expire(before)
 
-    def _positions(
-        self, there: Generation, hashes: Hashes, times: Times, below: int = 1 << 64
-    ) -> Piece | None:
-        """The rows with these hashes and times that were put before number `below`."""
-        wanted = np.unique(hashes)
-        wanted = wanted[there.may_have(wanted)]
-        if not len(wanted):
-            return None
-        pairs, pieces = scans.pairs_of(hashes, times), list[Piece]()
-        for piece in there.read(self.order, among=wanted, columns=[]):
-            keep = np.isin(scans.pairs_of(piece.hashes(self.order), piece.times(self.order)), pairs)
-            keep &= piece.numbers <= np.uint64(below - 1)
-            pieces.append(piece.kept(keep))
-        return joined(pieces) if pieces else None
-
-    def _delete(self, there: Generation, piece: Piece | None) -> None:
-        if piece is not None and len(piece.major):
-            there.delete(piece)
+    def _numbers(self, there: Generation, hashes: Hashes, times: Times) -> U64:
+        """Of the rows with these hashes and times."""
+        wanted, pairs = np.unique(hashes), scans.pairs_of(hashes, times)
+        found = [np.empty(0, np.uint64)]
+        for piece in there.read(among=wanted[there.may_have(wanted)], columns=[]):
+            places = scans.pairs_of(piece.hashes(self.order), piece.times(self.order))
+            found.append(piece.numbers[np.isin(places, pairs)])
+        return np.concatenate(found)
 
     def _shrink(self, generation: int) -> None:
         """Drop a generation that is empty; write one anew that has too many dead rows."""
@@ -149,12 +126,9 @@ class TonboStore(ColumnStore):
             self.drop(generation)
         elif there.n_dead > max(there.n_rows, DEAD_ROWS):
             anew = self._made()
-            for piece in there.read(self.order):
-                for begin in range(0, len(piece.major), PUT_ROWS):
-                    part = piece.slice(begin, min(begin + PUT_ROWS, len(piece.major)))
-                    anew.put(part.rows)
-                    self._bytes_written += part.rows.nbytes
-                anew.added(piece.hashes(self.order), piece.times(self.order))
+            for piece in there.read():
+                anew.put_again(piece)
+                self._bytes_written += piece.rows.nbytes
             self.drop(generation)
             self._n_merges += 1
             if anew.n_rows:  # all others may have expired
@@ -181,9 +155,7 @@ class TonboStore(ColumnStore):
         if among is not None:
             among = np.unique(among)
         streams = [
-            self._generations[number].read(
-                self.order, hashes=hashes, times=times, among=among, columns=names
-            )
+            self._generations[number].read(hashes=hashes, times=times, among=among, columns=names)
             for number in sorted(self._generations.keys() & asked)
         ]
         return (self._coding.found(piece, names) for piece in _unsplit(_merged(streams)))
@@ -217,7 +189,7 @@ class TonboStore(ColumnStore):
         pinned = {}
         for number, each in self._generations.items():
             if each.pin is None or each.pin.failed:
-                each.pin = Pin(each.read(self.order), self)
+                each.pin = Pin(each.read(), self)
                 each.floor = ALL_TIMES[0]
             pinned[number] = each.pin, each.floor
         return TonboSnapshot(self.schema, self.order, pinned)

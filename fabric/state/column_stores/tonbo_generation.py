@@ -1,7 +1,8 @@
 """One generation of the column store ``tonbo``: a Tonbo database in a folder of its own.
 
-One job: `Generation`. It knows which hashes it may have (`_Filter`) and which rows have expired, so
-Tonbo is asked for neither. Expired rows are not deleted; they are left out where rows are read.
+One job: `Generation`. It knows which hashes it may have (`_Filter`), and which rows were deleted or
+have expired (`_Gone`). Tonbo is told of neither: it never takes a row out of its files, and a scan
+passes each of its tombstones, too. Rows that are gone are left out where rows are read.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import shutil
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,12 +32,15 @@ from fabric.state.column_stores.contract import (
 )
 from fabric.state.column_stores.run_files import FILTER_BITS, SHIFT
 from fabric.state.column_stores.scans import in_span
-from fabric.state.column_stores.tonbo_rows import Coding, Piece, keys
+from fabric.state.column_stores.tonbo_rows import U64, Coding, Piece
 
 if TYPE_CHECKING:
     from fabric.state.column_stores.tonbo import Pin
 
-SEAL_BATCHES = 4
+PUT_ROWS = 1 << 13
+"""Rows that are put at once."""
+SEAL_BATCHES = 16
+"""So many puts become a file; each file, and what is in none, costs memory where rows are read."""
 LOOKED_UP = 40_000
 """Looking one key up costs about as much as scanning so many rows."""
 _ALL = 1 << 64
@@ -45,12 +49,20 @@ _FREE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Hidden:
-    """Rows with numbers from one on, up to another, and times before one: they have expired."""
+class _Gone:
+    """Rows that were deleted or have expired. A change makes a new one, for scans keep theirs."""
 
-    first: int
-    end: int
-    before: int
+    dead: NDArray[np.bool_]
+    """Of each number that a row may have, whether that row was deleted."""
+    expired: tuple[tuple[int, int], ...] = ()
+    """Rows with a number below one and a time before another, for each of these pairs."""
+
+    def among(self, piece: Piece, order: Order) -> NDArray[np.bool_]:
+        """Which rows of a piece are gone."""
+        gone = self.dead[piece.numbers]
+        for number, before in self.expired:
+            gone |= (piece.times(order) < before) & (piece.numbers < np.uint64(number))
+        return gone
 
 
 class Generation:
@@ -66,43 +78,69 @@ class Generation:
         """The rows as they are, if a snapshot has them."""
         self.floor = ALL_TIMES[0]
         """Rows of the pin with earlier times have expired since."""
-        self._hidden: tuple[_Hidden, ...] = ()
+        self._n_put = 0
+        """Rows that were put: the number of the next one."""
+        self._gone = _Gone(np.zeros(PUT_ROWS, np.bool_))
         self._filter = _Filter() if order == "hash" else None
         self._store = _opened(path, coding)
         weakref.finalize(self, _removed, self._store, path)
 
-    def put(self, rows: pa.RecordBatch) -> None:
-        """Add rows as `Coding` makes them; they count when they were `added`."""
-        self.pin = None
-        with _told(self._path):
-            self._store.put(rows)
-
-    def added(self, hashes: Hashes, times: Times) -> None:
-        """So many rows were put."""
+    def put(self, hashes: Hashes, times: Times, rows: pa.RecordBatch) -> None:
+        """Add rows; after an error none of them is there."""
+        first = self._numbered(hashes, times)
+        try:
+            for begin in range(0, len(hashes), PUT_ROWS):
+                some = slice(begin, min(begin + PUT_ROWS, len(hashes)))
+                part = rows.slice(begin, some.stop - begin)
+                encoded = self._coding.encoded(hashes[some], times[some], part, first + begin)
+                with _told(self._path):
+                    self._store.put(encoded)
+        except BaseException:
+            self._kill(np.arange(first, self._n_put))
+            raise
         self.n_rows += len(hashes)
+
+    def put_again(self, piece: Piece) -> None:
+        """Add rows of another generation, in its order."""
+        first = self._numbered(piece.hashes(self._order), piece.times(self._order))
+        rows = piece.numbered(first)
+        for begin in range(0, len(rows), PUT_ROWS):
+            with _told(self._path):
+                self._store.put(rows.slice(begin, PUT_ROWS))
+        self.n_rows += len(rows)
+
+    def _numbered(self, hashes: Hashes, times: Times) -> int:
+        """The number of the first of these rows, which are to be put."""
+        self.pin = None
+        first, self._n_put = self._n_put, self._n_put + len(hashes)
+        dead = self._gone.dead
+        if self._n_put > len(dead):
+            more = np.zeros(2 * self._n_put - len(dead), np.bool_)
+            self._gone = replace(self._gone, dead=np.concatenate([dead, more]))
         if len(times):
             self.most = max(self.most, int(times.max()))
         if self._filter is not None:
             self._filter.add(hashes)
+        return first
 
-    def forget(self, first: int, end: int) -> None:
-        """Never show rows with these numbers, some of which were put."""
-        self.pin = None
-        self._hidden = (*self._hidden, _Hidden(first, end, ALL_TIMES[1]))
-
-    def expire(self, before: int, number: int) -> None:
-        """Hide rows with earlier times that were put before this number."""
-        later = [each for each in self._hidden if each.first or each.before > before]
-        self._hidden = (*later, _Hidden(0, number, before))
+    def expire(self, before: int) -> None:
+        """Hide rows with earlier times that were put until now."""
+        later = [each for each in self._gone.expired if each[1] > before]
+        self._gone = replace(self._gone, expired=(*later, (self._n_put, before)))
         self.floor = max(self.floor, before)
 
-    def delete(self, piece: Piece) -> None:
-        """Remove rows."""
-        self.pin = None
-        with _told(self._path):
-            self._store.delete(keys(piece.major, piece.minor, piece.numbers))
-        self.n_rows -= len(piece.major)
-        self.n_dead += len(piece.major)
+    def delete(self, numbers: U64) -> None:
+        """Remove the rows with these numbers."""
+        if len(numbers):
+            self.pin = None
+            self._kill(numbers)
+            self.n_rows -= len(numbers)
+            self.n_dead += len(numbers)
+
+    def _kill(self, numbers: NDArray[Any]) -> None:
+        dead = self._gone.dead.copy()
+        dead[numbers] = True
+        self._gone = replace(self._gone, dead=dead)
 
     def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Which of these hashes some row may have."""
@@ -110,7 +148,6 @@ class Generation:
 
     def read(
         self,
-        order: Order,
         *,
         hashes: Span = ALL_HASHES,
         times: Span = ALL_TIMES,
@@ -123,14 +160,14 @@ class Generation:
             if not len(among):
                 return iter(())
             hashes = max(hashes[0], int(among[0])), min(hashes[1], int(among[-1]) + 1)
-        major, minor = (hashes, shifted) if order == "hash" else (shifted, hashes)
+        major, minor = (hashes, shifted) if self._order == "hash" else (shifted, hashes)
         spans = [major]
-        if order == "hash" and among is not None and len(among) * LOOKED_UP < self.n_rows:
+        if self._order == "hash" and among is not None and len(among) * LOOKED_UP < self.n_rows:
             spans = [(h, h + 1) for h in among.tolist() if hashes[0] <= h < hashes[1]]
         names = self._coding.columns(columns)
         with _told(self._path):
             readers = [self._store.scan(*_bounds(each), columns=names) for each in spans]
-        return self._pieces(readers, major, minor, among, self._hidden)
+        return self._pieces(readers, major, minor, among, self._gone)
 
     def _pieces(
         self,
@@ -138,19 +175,15 @@ class Generation:
         major: Span,
         minor: Span,
         among: Hashes | None,
-        hidden: tuple[_Hidden, ...],
+        gone: _Gone,
     ) -> Iterator[Piece]:
         for reader in readers:
             while (rows := self._next(reader)) is not None:
                 piece = self._coding.piece(rows)
-                keep = in_span(piece.major, major) & in_span(piece.minor, minor)
+                keep = ~gone.among(piece, self._order)
+                keep &= in_span(piece.major, major) & in_span(piece.minor, minor)
                 if among is not None:
                     keep &= np.isin(piece.hashes(self._order), among)
-                for each in hidden:
-                    own = in_span(piece.numbers, (each.first, each.end))
-                    if each.before < ALL_TIMES[1]:
-                        own &= piece.times(self._order) < each.before
-                    keep &= ~own
                 if keep.any():
                     yield piece.kept(keep)
 

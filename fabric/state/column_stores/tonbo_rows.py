@@ -22,7 +22,7 @@ from fabric.state.column_stores.contract import Found, Hashes, Order, Times
 from fabric.state.column_stores.run_files import SHIFT
 
 KEY, _REST = "key", "rest"
-_KEY_BYTES = 24
+KEY_BYTES = 24
 _OWN = {
     pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
     pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32(),
@@ -62,6 +62,12 @@ class Piece(NamedTuple):
         """The rows from one on, up to another."""
         rows = self.rows.slice(begin, end - begin)
         return Piece(self.major[begin:end], self.minor[begin:end], self.numbers[begin:end], rows)
+
+    def numbered(self, first: int) -> pa.RecordBatch:
+        """The rows as they are stored, numbered anew from `first` on."""
+        numbers = np.arange(first, first + len(self.major), dtype=np.uint64)
+        key = keys(self.major, self.minor, numbers)
+        return self.rows.set_column(0, self.rows.schema.field(0), key)
 
     def n_before(self, major: int, minor: int) -> int:
         """How many rows come before a place."""
@@ -169,7 +175,7 @@ def keys(major: U64, minor: U64, numbers: U64) -> pa.BinaryArray:
     """The keys of rows, as one column."""
     words = np.empty((len(major), 3), ">u8")
     words[:, 0], words[:, 1], words[:, 2] = major, minor, numbers
-    offsets = np.arange(0, _KEY_BYTES * len(major) + 1, _KEY_BYTES, dtype=np.int32)
+    offsets = np.arange(0, KEY_BYTES * len(major) + 1, KEY_BYTES, dtype=np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(words)]
     return pa.Array.from_buffers(pa.binary(), len(major), buffers)
 

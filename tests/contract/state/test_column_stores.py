@@ -253,11 +253,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "PORTION_ROWS", 6)
     monkeypatch.setattr(runs, "TIER", {"hash": 3, "time": 3})
     monkeypatch.setattr(runs, "MERGE_BYTES", 9_000)  # larger runs stay, or are rewritten
-    for module, names in (
-        (tonbo, ("PUT_ROWS", "DEAD_ROWS")), (tonbo_generation, ("SEAL_BATCHES", "LOOKED_UP")),
-    ):  # fmt: skip
-        for name in names:
-            monkeypatch.setattr(module, name, 3)
+    monkeypatch.setattr(tonbo, "DEAD_ROWS", 3)
+    for name in ("PUT_ROWS", "SEAL_BATCHES", "LOOKED_UP"):
+        monkeypatch.setattr(tonbo_generation, name, 3)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
