@@ -1,13 +1,15 @@
 """How many rows go through a chain at once: sizes of sources, and when to take from rings.
 
 One job: `BatchSize`, pure: as many as its task is through with in `TARGET_S`, so that barriers and
-other orders, which are heard between two batches, never wait for long, whatever a row costs.
+other orders, which are heard between two batches, don't wait for long, whatever a row costs.
 `Meeting`, pure: when what gathers in rings is taken.
 """
 
 from __future__ import annotations
 
 import math
+
+from fabric._cython.shuffle.ring.ring import RoundCosts
 
 ROWS_MAX = 1 << 16
 """It lies in the cache."""
@@ -18,6 +20,9 @@ TARGET_S = 0.1
 class BatchSize:
     """Follows what batches take: at once when it is too long, by doubling when it is short.
 
+    Where a batch costs about the same whatever it holds, such as a call of a remote service, fewer
+    rows would only mean more batches: they stay as large as saves time, as in rings (`Pace`).
+
     >>> size = BatchSize()
     >>> size.took(65_536, 0.8)
     >>> size.rows
@@ -25,17 +30,28 @@ class BatchSize:
     >>> size.took(8_192, 0.01)
     >>> size.rows
     16384
+    >>> size = BatchSize()
+    >>> for _ in range(8):  # it is not the rows that take so long
+    ...     size.took(size.rows, 0.5)
+    >>> size.rows
+    65536
     """
 
     def __init__(self) -> None:
         self.rows = ROWS_MAX
+        self._costs = RoundCosts()
 
     def took(self, n_rows: int, seconds: float) -> None:
         """A batch of so many rows was worked on, waits for room included, for so long."""
+        if n_rows > 0:
+            self._costs.saw(n_rows, seconds)
         fits = n_rows * TARGET_S / seconds if seconds > 0 else ROWS_MAX
         if fits < self.rows and seconds <= TARGET_S:
             return  # few rows tell little of what many take
-        self.rows = int(min(max(fits, ROWS_MIN), 2 * self.rows, ROWS_MAX))
+        found = int(min(max(fits, ROWS_MIN), 2 * self.rows, ROWS_MAX))
+        if found < self.rows or found == ROWS_MIN:
+            found = min(self._costs.shrunk(found, self.rows), ROWS_MAX)
+        self.rows = found
 
 
 class Meeting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import cast
 
@@ -24,6 +25,21 @@ def test_it_settles_on_what_takes_a_tenth_of_a_second(row_s: float) -> None:
         size.took(size.rows, size.rows * row_s)
     wanted = min(max(TARGET_S / row_s, ROWS_MIN), ROWS_MAX)
     assert 0.9 * wanted <= size.rows <= wanted
+
+
+@given(batch_s=st.floats(0, 10), row_s=st.floats(0, 1e-4), noise=st.integers(0, 10))
+def test_batches_that_cost_much_whatever_they_hold_stay_large(
+    batch_s: float, row_s: float, noise: int
+) -> None:
+    """Smaller ones are worth it where they come back sooner, not where each row costs more."""
+    size, chance = BatchSize(), random.Random(noise)
+    n_rows = seconds = 0.0
+    for _ in range(200):
+        took = (batch_s + row_s * size.rows) * chance.uniform(1 - noise / 20, 1 + noise / 20)
+        n_rows, seconds = n_rows + size.rows, seconds + took
+        size.took(size.rows, took)
+    least = batch_s / ROWS_MAX + row_s
+    assert seconds / n_rows <= 4 * least or seconds / 200 <= TARGET_S
 
 
 @given(st.lists(st.tuples(st.integers(1, ROWS_MAX), st.floats(0, 100)), max_size=30))

@@ -14,6 +14,12 @@ cdef extern from *:
         pass
 
 
+cdef extern from "ring/room.hpp" namespace "fabric" nogil:
+    cppclass CRoundCosts "fabric::RoundCosts":
+        void saw(double size, double time)
+        uint64_t shrunk(uint64_t found, uint64_t last)
+
+
 cdef class Rows:
     cdef readonly uint32_t producer
     cdef readonly object batch
@@ -29,3 +35,7 @@ cdef class Mark:
 cdef class Pipes:
     cdef shared_ptr[BatchPipes] pipes
     cdef tuple events
+
+
+cdef class RoundCosts:
+    cdef CRoundCosts costs

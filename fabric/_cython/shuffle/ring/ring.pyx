@@ -321,3 +321,20 @@ cdef object taken(Pipes pipes, Send& send):
 
 
 ensure_pyarrow()
+
+
+@cython.final
+cdef class RoundCosts:
+    """What rounds of work took, the last ones most: how much of that follows their size."""
+
+    def saw(self, double size, double seconds):
+        """A round of this size, more than 0, took so long."""
+        self.costs.saw(size, seconds)
+
+    def shrunk(self, uint64_t found, uint64_t last):
+        """The size of the next rounds: `found`, if less than the `last` size saves time.
+
+        If it saves little, `last`, or twice as much. Of rounds that were all alike nothing can be
+        told: then `found`, or twice as much as `last` if that is no less.
+        """
+        return self.costs.shrunk(found, last)

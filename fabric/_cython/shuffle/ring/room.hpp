@@ -70,6 +70,35 @@ class Room {
   std::atomic<uint64_t> word_{0};
 };
 
+// What rounds of some sizes took, the last ones most: how much of that follows the size.
+class RoundCosts {
+ public:
+  void saw(double size, double time) {
+    for (double* sum : {&n_, &x_, &y_, &xx_, &xy_}) *sum *= KEPT;
+    n_ += 1;
+    x_ += size;
+    y_ += time;
+    xx_ += size * size;
+    xy_ += size * time;
+  }
+
+  // `found` if less saves time; what there was, or twice as much, if it saves little. Of rounds
+  // that were all alike nothing can be told: less then, and more where less can't be.
+  uint64_t shrunk(uint64_t found, uint64_t last) const {
+    const double spread = n_ * xx_ - x_ * x_;
+    if (spread <= ALIKE * x_ * x_) return found < last ? found : 2 * last;
+    const double of_size = (n_ * xy_ - x_ * y_) / spread;  // of a line of least squares
+    const double of_round = std::max(0., (y_ - of_size * x_) / n_);
+    const double follows = of_size * static_cast<double>(last);
+    if (follows <= LITTLE * (of_round + follows)) return 2 * last;
+    return follows > MUCH * (of_round + follows) ? found : last;
+  }
+
+ private:
+  static constexpr double KEPT = 0.9, ALIKE = 0.02, MUCH = 0.7, LITTLE = 0.5;
+  double n_ = 0, x_ = 0, y_ = 0, xx_ = 0, xy_ = 0;
+};
+
 // How much may wait, by how fast its consumer takes: the bytes that it takes in a given time, seen
 // while it is busy. What waits is then worth that much time, whatever a row costs: a barrier, and
 // each row, stays behind all that lies before it. One that rests for want of rows tells nothing
@@ -117,35 +146,6 @@ class Pace {
   }
 
  private:
-  // What rounds of some sizes took, the last ones most: how much of that follows the size.
-  class Costs {
-   public:
-    void saw(double bytes, double ns) {
-      for (double* sum : {&n_, &x_, &y_, &xx_, &xy_}) *sum *= KEPT;
-      n_ += 1;
-      x_ += bytes;
-      y_ += ns;
-      xx_ += bytes * bytes;
-      xy_ += bytes * ns;
-    }
-
-    // `found` if less saves time; what there was, or twice as much, if it saves little. Of rounds
-    // that were all alike nothing can be told: less then, and more where less can't be.
-    uint64_t shrunk(uint64_t found, uint64_t last) const {
-      const double spread = n_ * xx_ - x_ * x_;
-      if (spread <= ALIKE * x_ * x_) return found < last ? found : 2 * last;
-      const double byte_ns = (n_ * xy_ - x_ * y_) / spread;  // of a line of least squares
-      const double round_ns = std::max(0., (y_ - byte_ns * x_) / n_);
-      const double follows = byte_ns * static_cast<double>(last);
-      if (follows <= LITTLE * (round_ns + follows)) return 2 * last;
-      return follows > MUCH * (round_ns + follows) ? found : last;
-    }
-
-   private:
-    static constexpr double KEPT = 0.9, ALIKE = 0.02, MUCH = 0.7, LITTLE = 0.5;
-    double n_ = 0, x_ = 0, y_ = 0, xx_ = 0, xy_ = 0;
-  };
-
   void begin(Clock::time_point now) {
     since_ = now;
     taken_ = n_rounds_ = 0;
@@ -155,7 +155,7 @@ class Pace {
   alignas(64) std::atomic<bool> rests_{true};             // from here on the consumer's own
   Clock::time_point since_;
   uint64_t taken_ = 0, n_rounds_ = 0;
-  Costs costs_;
+  RoundCosts costs_;
 };
 
 constexpr uint32_t PRODUCERS_MAX = 1 << 20;
