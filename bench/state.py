@@ -10,7 +10,7 @@ around them, see `bench/stores.py`.
 Ours is `arrow`. Its peers: `memory`, Fabric with all groups in memory; `tonbo`, Fabric with Tonbo
 in the place of files; `rocksdb`, the same windows as a `.process` function whose state lies in
 RocksDB, a lookup a batch and key; Flink has its own RocksDB; DuckDB is a batch engine with all rows
-at once, and the oracle. In a quick run Flink does the small case alone: the others take it minutes.
+at once, and the oracle. Tonbo, RocksDB and Flink do small cases alone: others take them minutes.
 
 rss_mb        memory of the process at its highest while the job ran, without mapped files
 written_mb    what the process wrote, merges and checkpoints included
@@ -54,7 +54,7 @@ def cases(quick: bool) -> Sequence[Case]:
     """A kind of window each; then those that slow engines can do; then stores."""
     kinds = ["tumbling", "global"] if quick else list(STATE_MEMORY)
     rows = dict.fromkeys(kinds, N_ROWS_QUICK if quick else N_ROWS) | {"global": GLOBAL}
-    whole = [_case(kind, rows[kind], _peers(kind, flinks=not quick)) for kind in kinds]
+    whole = [_case(kind, rows[kind], _peers(kind)) for kind in kinds]
     few = {"tumbling": N_ROWS_QUICK, "global": GLOBAL}
     small = [_case(kind, n, _peers(kind, small=True), SMALL) for kind, n in few.items()]
     return [*whole, *small, *stores.cases(quick)]
@@ -69,11 +69,11 @@ def _case(kind: str, rows: int, peers: Sequence[str], smaller: int = 1) -> Case:
     return Case(name, rows, rows * BYTES_A_ROW, parameters)
 
 
-def _peers(kind: str, *, small: bool = False, flinks: bool = True) -> list[str]:
-    """Who can do it; Tonbo looks up keys so slowly that it has no `global`."""
+def _peers(kind: str, *, small: bool = False) -> list[str]:
+    """Who can do it in a minute."""
     able = {
-        "memory": True, "tonbo": small and kind == "tumbling", "rocksdb": small, "duckdb": True,
-        "flink": flinks and kind in flink.KINDS,
+        "memory": True, "tonbo": small, "rocksdb": small, "duckdb": True,
+        "flink": small and kind in flink.KINDS,
     }  # fmt: skip
     return [peer for peer, is_able in able.items() if is_able]
 
