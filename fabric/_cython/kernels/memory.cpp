@@ -1,11 +1,15 @@
 // The memory of kernels: malloc's buffers, the trees of arrays made of buffers, and pages.
 //
-// One job: the bodies of allocator.hpp, memory.hpp and growing.hpp.
+// One job: the bodies of allocator.hpp, memory.hpp and growing.hpp; `SparePages` among them.
 #include "memory.hpp"
 
+#include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <vector>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -94,7 +98,65 @@ void Holder::release(ArrowArray* node) {
 // --- pages --------------------------------------------------------------------------------------
 
 #if defined(__linux__)
+namespace {
+
+// Pages that were given back: tables that come and go, as groups are handed down to files, would
+// have the system zero and map the same pages again, which takes longer than filling them does.
+class SparePages {
+ public:
+  // Pages of just this size, not zeroed, or null.
+  void* take(int64_t n_bytes) noexcept {
+    std::vector<void*>* own = of(n_bytes);
+    if (own == nullptr) return nullptr;
+    const std::lock_guard lock(mutex_);
+    if (own->empty()) return nullptr;
+    void* pages = own->back();
+    own->pop_back();
+    n_bytes_ -= n_bytes;
+    return pages;
+  }
+
+  // Whether they are kept.
+  bool keep(void* pages, int64_t n_bytes) noexcept {
+    std::vector<void*>* own = of(n_bytes);
+    if (own == nullptr) return false;
+    const std::lock_guard lock(mutex_);
+    if (n_bytes_ + n_bytes > MOST_BYTES) return false;
+    try {
+      own->push_back(pages);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    n_bytes_ += n_bytes;
+    return true;
+  }
+
+ private:
+  static constexpr int64_t MOST_BYTES = 16 << 20;
+  static constexpr int LEAST = std::bit_width(uint64_t{OWN_PAGES_BYTES}), N_SIZES = 5;
+
+  std::vector<void*>* of(int64_t n_bytes) noexcept {
+    const auto size = static_cast<uint64_t>(n_bytes);
+    const int place = std::bit_width(size) - LEAST;
+    return std::has_single_bit(size) && place >= 0 && place < N_SIZES ? &pages_[place] : nullptr;
+  }
+
+  std::mutex mutex_;
+  std::array<std::vector<void*>, N_SIZES> pages_;
+  int64_t n_bytes_ = 0;
+};
+
+SparePages& spare() {
+  static auto* pages = new SparePages;  // tables may outlive what is destroyed at the end
+  return *pages;
+}
+
+}  // namespace
+
 void* map_pages(int64_t n_bytes) {
+  if (void* kept = spare().take(n_bytes)) {
+    return std::memset(kept, 0, static_cast<size_t>(n_bytes));
+  }
   void* pages = mmap(nullptr, static_cast<size_t>(n_bytes), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) throw std::bad_alloc();
@@ -103,6 +165,12 @@ void* map_pages(int64_t n_bytes) {
 }
 
 void* remap_pages(void* pages, int64_t before, int64_t n_bytes) {
+  if (void* kept = spare().take(n_bytes)) {
+    std::memcpy(kept, pages, static_cast<size_t>(before));
+    std::memset(static_cast<char*>(kept) + before, 0, static_cast<size_t>(n_bytes - before));
+    unmap_pages(pages, before);
+    return kept;
+  }
   void* moved = mremap(pages, static_cast<size_t>(before), static_cast<size_t>(n_bytes),
                        MREMAP_MAYMOVE);
   if (moved == MAP_FAILED) throw std::bad_alloc();
@@ -111,7 +179,7 @@ void* remap_pages(void* pages, int64_t before, int64_t n_bytes) {
 }
 
 void unmap_pages(void* pages, int64_t n_bytes) noexcept {
-  munmap(pages, static_cast<size_t>(n_bytes));
+  if (!spare().keep(pages, n_bytes)) munmap(pages, static_cast<size_t>(n_bytes));
 }
 #else
 void* map_pages(int64_t n_bytes) {

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.accumulators import CountAll
 from fabric._cython.kernels.group_table import KEY_GROUP, GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from tests.support.arrays import FLAT, examples, plain_arrays, rendered
@@ -338,3 +339,18 @@ def test_sizes_around_blocks(size: int) -> None:
     frame = pa.array(keys, mask=keys % 7 == 0)
     table, model = GroupTable(pa.schema([("k", pa.int64())])), Model()
     assert table.upsert([frame]).tolist() == model.upsert(rows_of([frame]))
+
+
+def test_pages_of_a_table_that_is_gone_hold_nothing_of_it() -> None:
+    """Large tables get the pages of others; what is new there is zero all the same."""
+    chance = np.random.default_rng(1)
+    for turn in range(6):
+        table, counts = GroupTable(pa.schema([("key", pa.int64())])), CountAll()
+        keys = chance.integers(0, 60_000 + 20_000 * turn, 100_000)
+        for part in np.array_split(keys, turn + 1):  # arrays grow in steps
+            ids = table.upsert([pa.array(part)])
+            counts.update(ids)
+        distinct, times = np.unique(keys, return_counts=True)
+        found = table.find([pa.array(distinct)])
+        assert np.array_equal(np.sort(found), np.arange(len(distinct)))
+        assert np.array_equal(counts.results(found).to_numpy(), times)
