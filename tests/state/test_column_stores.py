@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fabric.control.control_pb2 import Checkpointing
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, DataError, StorageError
 from fabric.state import column_stores
 from fabric.state.column_stores import ALL_HASHES, ColumnStore, Order, open_column_store, runs
-from fabric.state.column_stores.run_files import BLOCK_ROWS
+from fabric.state.column_stores.run_files import BLOCK_ROWS, sorted_places
 from fabric.state.column_stores.scans import PORTION_ROWS
 from fabric.testing.operators import Kept
 from tests.support.disk import mounted
@@ -35,6 +37,15 @@ def hashes(n: int, seed: int = 1) -> np.ndarray:
 
 def numbers(store: ColumnStore) -> list[int]:
     return sorted(n for found in store.scan() for n in found.rows.column("n").to_pylist())
+
+
+_WORDS = st.one_of(st.integers(0, 3), st.integers(0, 1 << 20), st.integers(1 << 40, (1 << 64) - 1))
+
+
+@given(st.lists(st.tuples(_WORDS, _WORDS), max_size=60))
+def test_places_are_sorted_as_numpy_does(places: list[tuple[int, int]]) -> None:
+    major, minor = np.array(places, np.uint64).reshape(-1, 2).T
+    assert sorted_places(major, minor).tolist() == np.lexsort((minor, major)).tolist()
 
 
 @pytest.fixture(params=["memory", "arrow", "tonbo"])

@@ -38,6 +38,8 @@ _MAGIC = b"FABRICR2"
 _TRAILER = struct.Struct("<QI8s")
 SHIFT = 1 << 63
 """What is added to times, which makes them unsigned and keeps their order."""
+_DIGIT_BITS = 16
+_DIGIT = (1 << _DIGIT_BITS) - 1
 FILTER_BITS = 12
 """Of a filter, a hash: so 1 % of those that are absent look present."""
 _OPTIONS = {
@@ -59,6 +61,23 @@ def places(rows: pa.RecordBatch, order: Order) -> tuple[U64, U64]:
     hashes: U64 = rows.column(HASH).to_numpy()
     times: U64 = rows.column(TIME).to_numpy().view(np.uint64) ^ np.uint64(SHIFT)
     return (hashes, times) if order == "hash" else (times, hashes)
+
+
+def sorted_places(major: U64, minor: U64) -> NDArray[np.int64]:
+    """As `np.lexsort((minor, major))`, a third of its time: 16 bits at a time, if they differ.
+
+    >>> major, minor = np.array([1, 0, 1], np.uint64), np.array([5, 7, 5], np.uint64)
+    >>> sorted_places(major, minor).tolist()
+    [1, 0, 2]
+    """
+    at = np.arange(len(major))
+    for places in (minor, major) if len(major) else ():
+        differ = int(np.bitwise_or.reduce(places ^ places[0]))
+        for shift in range(0, 64, _DIGIT_BITS):
+            if differ >> shift & _DIGIT:
+                digits = (places >> np.uint64(shift) & np.uint64(_DIGIT)).astype(np.uint16)
+                at = at[np.argsort(digits[at], kind="stable")]  # a radix sort
+    return at
 
 
 # ---- what is known of the blocks

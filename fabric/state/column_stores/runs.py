@@ -40,6 +40,7 @@ from fabric.state.column_stores.run_files import (
     Folder,
     InMemory,
     places,
+    sorted_places,
     stored_schema,
 )
 from fabric.state.column_stores.scans import (
@@ -51,7 +52,7 @@ from fabric.state.column_stores.scans import (
     rows_of,
 )
 
-TIER: dict[Order, int] = {"hash": 4, "time": 16}
+TIER: dict[Order, int] = {"hash": 4, "time": 64}
 """So many runs of like size become one; a run of the next tier has so many times as many rows. Who
 looks keys up asks each run; who reads by time merges all of them once."""
 MERGE_BYTES = 1 << 29
@@ -82,7 +83,7 @@ class RunStore(ColumnStore):
             [*beside, *rows.columns], schema=stored_schema(self.schema)
         )
         major, minor = places(added, self.order)
-        at, n = pa.array(np.lexsort((minor, major))), BLOCK_ROWS[self.order]
+        at, n = pa.array(sorted_places(major, minor)), BLOCK_ROWS[self.order]
         # A block at a time: a task has no room for all rows twice.
         run = self._made(added.take(at.slice(begin, n)) for begin in range(0, len(at), n))
         runs = self._runs.get(generation, [])
@@ -106,7 +107,7 @@ class RunStore(ColumnStore):
             if parts := [part for _, parts in cut for part in parts]:
                 rows = pa.concat_batches(parts)
                 major, minor = places(rows, self.order)
-                in_order = rows.take(pa.array(np.lexsort((minor, major))))
+                in_order = rows.take(pa.array(sorted_places(major, minor)))
                 taken.append(found(in_order, self.schema.names))
         return taken
 
@@ -144,7 +145,7 @@ class RunStore(ColumnStore):
     def _one(self, runs: list[Run]) -> list[Run]:
         """One run of the rows of all; none where all have expired."""
         self._n_merges += 1
-        merged = self._made(rows_of([(0, each) for each in runs], self.order))
+        merged = self._made(rows_of(runs, self.order))
         return [merged] if merged.index.n_rows else []
 
     def _made(self, rows: Iterable[pa.RecordBatch]) -> Run:
@@ -171,7 +172,7 @@ class RunStore(ColumnStore):
     ) -> Iterator[Found]:
         """See `ColumnStore.scan`."""
         asked = self._runs if generations is None else self._runs.keys() & set(generations)
-        runs = [(number, run) for number in sorted(asked) for run in self._runs[number]]
+        runs = [run for number in sorted(asked) for run in self._runs[number]]
         names = self.schema.names if columns is None else list(columns)
         wanted = Wanted(self.order, hashes, times, None if among is None else np.unique(among))
         return (found(rows, names) for rows in rows_of(runs, self.order, wanted, names))
@@ -279,7 +280,7 @@ class RunSnapshot:
 
     def scan(self) -> Iterator[Found]:
         """All rows, as `ColumnStore.scan` gives them; in any thread."""
-        runs = [(number, run) for number, runs in sorted(self.runs.items()) for run in runs]
+        runs = [run for _, runs in sorted(self.runs.items()) for run in runs]
         return (found(rows, self.schema.names) for rows in rows_of(runs, self.order))
 
     def find(self, hashes: Hashes, times: Times) -> Iterator[pa.RecordBatch]:

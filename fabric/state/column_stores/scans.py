@@ -28,7 +28,16 @@ from fabric.state.column_stores.contract import (
     Span,
     Times,
 )
-from fabric.state.column_stores.run_files import HASH, SHIFT, TIME, Blocks, Index, Place, places
+from fabric.state.column_stores.run_files import (
+    HASH,
+    SHIFT,
+    TIME,
+    Blocks,
+    Index,
+    Place,
+    places,
+    sorted_places,
+)
 
 PORTION_ROWS = 1 << 16
 """About how many rows a scan holds at once."""
@@ -183,14 +192,14 @@ def _positions(
 
 
 def rows_of(
-    runs: Sequence[tuple[int, Run]],
+    runs: Sequence[Run],
     order: Order,
     wanted: Wanted | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of runs, given with their generations, in order."""
+    """The rows of runs in order; of equal places those of an earlier run first."""
     wanted = wanted or Wanted(order, ALL_HASHES, ALL_TIMES, None)
-    readers = [_Reader(number, run, wanted, columns) for number, run in runs]
+    readers = [_Reader(run, wanted, columns) for run in runs]
     cuts = _cuts(readers)
     for begin, end in zip(cuts, [*cuts[1:], None], strict=True):
         parts = [(i, part) for i, each in enumerate(readers) for part in each.between(begin, end)]
@@ -198,11 +207,7 @@ def rows_of(
             continue
         rows = pa.concat_batches([part for _, part in parts])
         if len({i for i, _ in parts}) > 1:
-            counts = [len(part) for _, part in parts]
-            which = np.repeat(np.array([i for i, _ in parts]), counts)
-            generation = np.array([number for number, _ in runs])[which]
-            major, minor = places(rows, order)
-            rows = rows.take(pa.array(np.lexsort((which, generation, minor, major))))
+            rows = rows.take(pa.array(sorted_places(*places(rows, order))))
         if rows.num_rows:
             yield rows
 
@@ -210,10 +215,8 @@ def rows_of(
 class _Reader:
     """One run in a scan."""
 
-    def __init__(
-        self, generation: int, run: Run, wanted: Wanted, columns: Sequence[str] | None
-    ) -> None:
-        self.generation, self.run, self._wanted, self._columns = generation, run, wanted, columns
+    def __init__(self, run: Run, wanted: Wanted, columns: Sequence[str] | None) -> None:
+        self.run, self._wanted, self._columns = run, wanted, columns
         self.blocks = wanted.blocks(run)
         self._next = 0
         self._held: tuple[int, pa.RecordBatch] | None = None

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import ConfigError
 from fabric.state.column_stores.contract import Found, Hashes, Order, Times
-from fabric.state.column_stores.run_files import SHIFT
+from fabric.state.column_stores.run_files import SHIFT, sorted_places
 
 KEY, _REST = "key", "rest"
 KEY_BYTES = 24
@@ -128,7 +128,7 @@ class Coding:
         """Rows as Tonbo has them, in its order, numbered from `number` on as they are given."""
         shifted = times.view(np.uint64) ^ _FLIP
         major, minor = (hashes, shifted) if self._order == "hash" else (shifted, hashes)
-        at = np.lexsort((minor, major))
+        at = sorted_places(major, minor)
         columns = [rows.column(i) for i in self._own]
         if self._rest is not None:
             packed = self._rest.encode([rows.column(i) for i in self._packed])
