@@ -59,8 +59,9 @@ CASES = [("arrow", "uniform"), ("arrow", "skewed"), ("tonbo", "uniform")]
 Events = Callable[[Size], Path]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def one() -> Iterator[LocalFabric]:
+    """An agent for each case: its peak is that of one job."""
     with lone_agent(N_TASKS, {}) as running:
         yield running
 
