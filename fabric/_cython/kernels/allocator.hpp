@@ -7,7 +7,7 @@
 
 namespace fabric {
 
-// `shuffle/pool.hpp`, or malloc. Buffers are 64-byte aligned.
+// `pool.hpp`'s, or malloc. Buffers are 64-byte aligned.
 class Allocator {
  public:
   virtual void* allocate(int64_t n_bytes) = 0;  // throws std::bad_alloc

@@ -1,8 +1,8 @@
 // Arrays by id that grow without copying what they hold.
 //
 // One job: room for values 0 … n - 1, zero until written. Small arrays are the heap's; larger ones
-// have pages of their own, which move by their table (mremap), so that growing costs no pause and
-// no second copy. Pages are huge where the system gives such: values are met at random.
+// have pages of their own. Those of some MB move by their table (mremap), so that growing costs no
+// pause and no second copy. Pages are huge where the system gives such: values are met at random.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,8 @@ namespace fabric {
 constexpr int64_t OWN_PAGES_BYTES = 1 << 18;  // from here on an array has pages of its own
 constexpr int64_t HUGE_PAGE_BYTES = 1 << 21;
 
-// Zeroed pages; `remap_pages` moves what they hold. Both throw std::bad_alloc.
+// Zeroed pages, fresh ones or those of others; `remap_pages` moves what they hold. Both throw
+// std::bad_alloc.
 void* map_pages(int64_t n_bytes);
 void* remap_pages(void* pages, int64_t before, int64_t n_bytes);
 void unmap_pages(void* pages, int64_t n_bytes) noexcept;

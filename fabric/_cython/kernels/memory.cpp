@@ -1,21 +1,18 @@
 // The memory of kernels: malloc's buffers, the trees of arrays made of buffers, and pages.
 //
-// One job: the bodies of allocator.hpp, memory.hpp and growing.hpp; `SparePages` among them.
+// One job: the bodies of allocator.hpp, memory.hpp and growing.hpp.
 #include "memory.hpp"
 
-#include <array>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <new>
-#include <vector>
 
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
 #include "growing.hpp"
+#include "pool.hpp"
 
 namespace fabric {
 
@@ -97,105 +94,75 @@ void Holder::release(ArrowArray* node) {
 
 // --- pages --------------------------------------------------------------------------------------
 
-#if defined(__linux__)
 namespace {
 
-// Pages that were given back: tables that come and go, as groups are handed down to files, would
-// have the system zero and map the same pages again, which takes longer than filling them does.
-class SparePages {
+// Fresh pages, zeroed.
+class Pages final : public Allocator {
  public:
-  // Pages of just this size, not zeroed, or null.
-  void* take(int64_t n_bytes) noexcept {
-    std::vector<void*>* own = of(n_bytes);
-    if (own == nullptr) return nullptr;
-    const std::lock_guard lock(mutex_);
-    if (own->empty()) return nullptr;
-    void* pages = own->back();
-    own->pop_back();
-    n_bytes_ -= n_bytes;
+#if defined(__linux__)
+  void* allocate(int64_t n_bytes) override {
+    void* pages = mmap(nullptr, static_cast<size_t>(n_bytes), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    if (n_bytes >= HUGE_PAGE_BYTES) madvise(pages, static_cast<size_t>(n_bytes), MADV_HUGEPAGE);
     return pages;
   }
-
-  // Whether they are kept.
-  bool keep(void* pages, int64_t n_bytes) noexcept {
-    std::vector<void*>* own = of(n_bytes);
-    if (own == nullptr) return false;
-    const std::lock_guard lock(mutex_);
-    if (n_bytes_ + n_bytes > MOST_BYTES) return false;
-    try {
-      own->push_back(pages);
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
-    n_bytes_ += n_bytes;
-    return true;
+  void give_back(void* pages, int64_t n_bytes) noexcept override {
+    munmap(pages, static_cast<size_t>(n_bytes));
   }
-
- private:
-  static constexpr int64_t MOST_BYTES = 16 << 20;
-  static constexpr int LEAST = std::bit_width(uint64_t{OWN_PAGES_BYTES}), N_SIZES = 5;
-
-  std::vector<void*>* of(int64_t n_bytes) noexcept {
-    const auto size = static_cast<uint64_t>(n_bytes);
-    const int place = std::bit_width(size) - LEAST;
-    return std::has_single_bit(size) && place >= 0 && place < N_SIZES ? &pages_[place] : nullptr;
+#else
+  void* allocate(int64_t n_bytes) override {
+    void* pages = system_allocator().allocate(n_bytes);
+    return std::memset(pages, 0, static_cast<size_t>(n_bytes));
   }
-
-  std::mutex mutex_;
-  std::array<std::vector<void*>, N_SIZES> pages_;
-  int64_t n_bytes_ = 0;
+  void give_back(void* pages, int64_t n_bytes) noexcept override {
+    system_allocator().give_back(pages, n_bytes);
+  }
+#endif
 };
 
-SparePages& spare() {
-  static auto* pages = new SparePages;  // tables may outlive what is destroyed at the end
-  return *pages;
+// Up to so many bytes lie on pages that others gave back: tables come and go as groups are handed
+// down to files, and fresh pages take longer than filling them.
+constexpr int64_t POOLED_BYTES_MAX = 4 << 20, KEPT_BYTES_MAX = 16 << 20;
+
+Pages& fresh_pages() {
+  static Pages pages;
+  return pages;
+}
+
+Pool& pooled_pages() {
+  static auto* pool = new Pool(KEPT_BYTES_MAX, fresh_pages());  // tables may outlive the others
+  return *pool;
 }
 
 }  // namespace
 
 void* map_pages(int64_t n_bytes) {
-  if (void* kept = spare().take(n_bytes)) {
-    return std::memset(kept, 0, static_cast<size_t>(n_bytes));
-  }
-  void* pages = mmap(nullptr, static_cast<size_t>(n_bytes), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) throw std::bad_alloc();
-  if (n_bytes >= HUGE_PAGE_BYTES) madvise(pages, static_cast<size_t>(n_bytes), MADV_HUGEPAGE);
-  return pages;
+  if (n_bytes > POOLED_BYTES_MAX) return fresh_pages().allocate(n_bytes);
+  bool reused;
+  void* pages = pooled_pages().allocate(n_bytes, reused);
+  return reused ? std::memset(pages, 0, static_cast<size_t>(n_bytes)) : pages;
 }
 
 void* remap_pages(void* pages, int64_t before, int64_t n_bytes) {
-  if (void* kept = spare().take(n_bytes)) {
-    std::memcpy(kept, pages, static_cast<size_t>(before));
-    std::memset(static_cast<char*>(kept) + before, 0, static_cast<size_t>(n_bytes - before));
-    unmap_pages(pages, before);
-    return kept;
+#if defined(__linux__)
+  if (before > POOLED_BYTES_MAX) {
+    void* moved = mremap(pages, static_cast<size_t>(before), static_cast<size_t>(n_bytes),
+                         MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) throw std::bad_alloc();
+    madvise(moved, static_cast<size_t>(n_bytes), MADV_HUGEPAGE);
+    return moved;
   }
-  void* moved = mremap(pages, static_cast<size_t>(before), static_cast<size_t>(n_bytes),
-                       MREMAP_MAYMOVE);
-  if (moved == MAP_FAILED) throw std::bad_alloc();
-  if (n_bytes >= HUGE_PAGE_BYTES) madvise(moved, static_cast<size_t>(n_bytes), MADV_HUGEPAGE);
+#endif
+  void* moved = map_pages(n_bytes);
+  std::memcpy(moved, pages, static_cast<size_t>(before));
+  unmap_pages(pages, before);
   return moved;
 }
 
 void unmap_pages(void* pages, int64_t n_bytes) noexcept {
-  if (!spare().keep(pages, n_bytes)) munmap(pages, static_cast<size_t>(n_bytes));
+  if (n_bytes > POOLED_BYTES_MAX) fresh_pages().give_back(pages, n_bytes);
+  else pooled_pages().give_back(pages, n_bytes);
 }
-#else
-void* map_pages(int64_t n_bytes) {
-  void* pages = std::aligned_alloc(4096, static_cast<size_t>(n_bytes));
-  if (pages == nullptr) throw std::bad_alloc();
-  return std::memset(pages, 0, static_cast<size_t>(n_bytes));
-}
-
-void* remap_pages(void* pages, int64_t before, int64_t n_bytes) {
-  void* moved = std::realloc(pages, static_cast<size_t>(n_bytes));
-  if (moved == nullptr) throw std::bad_alloc();
-  std::memset(static_cast<char*>(moved) + before, 0, static_cast<size_t>(n_bytes - before));
-  return moved;
-}
-
-void unmap_pages(void* pages, int64_t) noexcept { std::free(pages); }
-#endif
 
 }  // namespace fabric

@@ -1,7 +1,8 @@
 // Recycled buffers: fresh pages cost more than the kernels that fill them.
 //
-// One job: an Allocator that keeps given-back buffers, by size class, up to a budget of bytes.
-// Thread-safe; it lives until its last buffer came home. No buffer is zeroed.
+// One job: an Allocator that keeps given-back buffers, by size class, up to a budget of bytes; the
+// others come from another Allocator and go back to it. Thread-safe; it lives until its last buffer
+// came home. What was used before is not zeroed.
 #pragma once
 #include <array>
 #include <atomic>
@@ -20,11 +21,14 @@ struct PoolStatistics {
   int64_t n_allocated = 0;
 };
 
+Allocator& large_allocator();  // malloc's, in huge pages where a buffer fills some
+
 class Pool final : public Allocator {
  public:
-  explicit Pool(int64_t kept_bytes_max);
+  explicit Pool(int64_t kept_bytes_max, Allocator& source = large_allocator());
 
   void* allocate(int64_t n_bytes) override;
+  void* allocate(int64_t n_bytes, bool& reused);  // whether somebody wrote into it before
   void give_back(void* buffer, int64_t n_bytes) noexcept override;
   void trim() noexcept;
   PoolStatistics statistics() const;
@@ -47,6 +51,7 @@ class Pool final : public Allocator {
   bool free_oldest() noexcept;  // one buffer of the size that was not asked for the longest
 
   const int64_t kept_bytes_max_;
+  Allocator& source_;
   mutable std::mutex mutex_;
   std::array<Shelf, N_CLASSES> shelves_;
   PoolStatistics statistics_;

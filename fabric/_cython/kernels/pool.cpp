@@ -14,19 +14,28 @@ namespace {
 
 constexpr int64_t HUGE_PAGE = 2 << 20;
 
-void* fresh(int64_t n_bytes) {
-  const bool huge = n_bytes >= 2 * HUGE_PAGE;
-  const int64_t alignment = huge ? HUGE_PAGE : 64;
-  const int64_t rounded = (n_bytes + alignment - 1) / alignment * alignment;
-  void* buffer = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(rounded));
-  if (buffer == nullptr) throw std::bad_alloc();
+class LargeAllocator final : public Allocator {
+ public:
+  void* allocate(int64_t n_bytes) override {
+    const bool huge = n_bytes >= 2 * HUGE_PAGE;
+    const int64_t alignment = huge ? HUGE_PAGE : 64;
+    const int64_t rounded = (n_bytes + alignment - 1) / alignment * alignment;
+    void* buffer = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(rounded));
+    if (buffer == nullptr) throw std::bad_alloc();
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (huge) madvise(buffer, static_cast<size_t>(rounded), MADV_HUGEPAGE);
+    if (huge) madvise(buffer, static_cast<size_t>(rounded), MADV_HUGEPAGE);
 #endif
-  return buffer;
-}
+    return buffer;
+  }
+  void give_back(void* buffer, int64_t) noexcept override { std::free(buffer); }
+};
 
 }  // namespace
+
+Allocator& large_allocator() {
+  static LargeAllocator allocator;
+  return allocator;
+}
 
 struct Pool::SizeClass {
   size_t index;
@@ -43,17 +52,24 @@ Pool::SizeClass Pool::class_of(int64_t n_bytes) {
           static_cast<int64_t>(quarters * quarter)};
 }
 
-Pool::Pool(int64_t kept_bytes_max) : kept_bytes_max_(kept_bytes_max) {}
+Pool::Pool(int64_t kept_bytes_max, Allocator& source)
+    : kept_bytes_max_(kept_bytes_max), source_(source) {}
 
 Pool::~Pool() { trim(); }
 
 void* Pool::allocate(int64_t n_bytes) {
+  bool reused;
+  return allocate(n_bytes, reused);
+}
+
+void* Pool::allocate(int64_t n_bytes, bool& reused) {
   const SizeClass size = class_of(n_bytes);
   {
     std::lock_guard lock(mutex_);
     Shelf& shelf = shelves_[size.index];
     shelf.last_use = ++clock_;
-    if (!shelf.buffers.empty()) {
+    reused = !shelf.buffers.empty();
+    if (reused) {
       void* buffer = shelf.buffers.back();
       shelf.buffers.pop_back();
       statistics_.kept_bytes -= size.n_bytes;
@@ -62,7 +78,7 @@ void* Pool::allocate(int64_t n_bytes) {
       return buffer;
     }
   }
-  void* buffer = fresh(size.n_bytes);
+  void* buffer = source_.allocate(size.n_bytes);
   std::lock_guard lock(mutex_);
   statistics_.used_bytes += size.n_bytes;
   ++statistics_.n_allocated;
@@ -75,7 +91,7 @@ void Pool::give_back(void* buffer, int64_t n_bytes) noexcept {
   statistics_.used_bytes -= size.n_bytes;
   while (statistics_.kept_bytes + size.n_bytes > kept_bytes_max_ && free_oldest()) {}
   if (statistics_.kept_bytes + size.n_bytes > kept_bytes_max_ || !keep(buffer, size)) {
-    std::free(buffer);
+    source_.give_back(buffer, size.n_bytes);
   }
 }
 
@@ -115,7 +131,7 @@ bool Pool::free_oldest() noexcept {
     if (oldest == nullptr || shelf.last_use < oldest->last_use) oldest = &shelf;
   }
   if (oldest == nullptr) return false;
-  std::free(oldest->buffers.back());
+  source_.give_back(oldest->buffers.back(), oldest->n_bytes);
   oldest->buffers.pop_back();
   statistics_.kept_bytes -= oldest->n_bytes;
   return true;
