@@ -321,13 +321,14 @@ void paced_by_rounds(double least, double noise) {
     return Found{all_s / ((first_s + last_s) / 2 * ALL / MOST + byte_s * ALL),
                  waiting / static_cast<double>(n_rounds)};
   };
+  const double outliers = noise > 0.5 ? 1.5 : 1;  // some rounds cost several times as much
   expect(work(1, 1, 1e-9).slower < 3, "rounds that cost much, whatever they take, stay large");
-  expect(work(0.3, 0.3, 1e-6).slower < 3, "others as large as pays");
-  expect(work(0, 0, 1e-6).waiting < 300'000, "what waits is small where that saves time");
-  expect(work(0.02, 0.02, 1e-6).waiting < 300'000, "also when a round costs a bit");
+  expect(work(0.3, 0.3, 1e-6).slower < 2, "others as large as pays");
+  expect(work(0, 0, 1e-6).waiting < 150'000 * outliers, "what waits is small if that saves time");
+  expect(work(0.02, 0.02, 1e-6).waiting < 250'000, "also when a round costs a bit");
   expect(work(0.3, 1.2, 3e-6).slower < 3, "it stays as large as pays while rounds cost more");
   expect(work(0, 2, 1e-7).slower < 3, "it grows as rounds come to cost more");
-  expect(work(0, 0, 1e-6).waiting < 300'000, "it shrinks again");
+  expect(work(0, 0, 1e-6).waiting < 150'000 * outliers, "it shrinks again");
   expect(work(1, 1, 1e-9).slower < 3, "it grows again");
 }
 

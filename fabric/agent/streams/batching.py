@@ -20,8 +20,8 @@ TARGET_S = 0.1
 class BatchSize:
     """Follows what batches take: at once when it is too long, by doubling when it is short.
 
-    Where a batch costs about the same whatever it holds, such as a call of a remote service, fewer
-    rows would only mean more batches: they stay as large as saves time, as in rings (`Pace`).
+    Where a batch costs about the same whatever it holds, as a call of a remote service does, fewer
+    rows only mean more batches. So they get fewer only where that saves time, as in rings (`Pace`).
 
     >>> size = BatchSize()
     >>> size.took(65_536, 0.8)
@@ -44,13 +44,13 @@ class BatchSize:
     def took(self, n_rows: int, seconds: float) -> None:
         """A batch of so many rows was worked on, waits for room included, for so long."""
         if n_rows > 0:
-            self._costs.saw(n_rows, seconds)
+            self._costs.add(n_rows, seconds)
         fits = n_rows * TARGET_S / seconds if seconds > 0 else ROWS_MAX
         if fits < self.rows and seconds <= TARGET_S:
             return  # few rows tell little of what many take
         found = int(min(max(fits, ROWS_MIN), 2 * self.rows, ROWS_MAX))
         if found < self.rows or found == ROWS_MIN:
-            found = min(self._costs.shrunk(found, self.rows), ROWS_MAX)
+            found = min(self._costs.next(found, self.rows), ROWS_MAX)
         self.rows = found
 
 

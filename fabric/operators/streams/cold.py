@@ -82,8 +82,8 @@ class ColdGroups:
         doublings = (n_steps // _GENERATIONS).bit_length()
         self._doublings = doublings if self.is_empty else max(doublings, self._doublings)
         spans = ends // (self._step << self._doublings)
-        all_ = spans[:1] if spans.min() == spans.max() else np.unique(spans)  # which sorts them
-        for span in all_.tolist():
+        distinct = spans[:1] if spans.min() == spans.max() else np.unique(spans)  # this one sorts
+        for span in distinct.tolist():
             own = spans == span
             some = rows if own.all() else rows.filter(pa.array(own))
             generation = self._doublings << _SHIFT | span % (1 << _SHIFT)

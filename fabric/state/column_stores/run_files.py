@@ -64,18 +64,18 @@ def places(rows: pa.RecordBatch, order: Order) -> tuple[U64, U64]:
 
 
 def sorted_places(major: U64, minor: U64) -> NDArray[np.int64]:
-    """As `np.lexsort((minor, major))`, a third of its time: 16 bits at a time, if they differ.
+    """The same as `np.lexsort((minor, major))` in half the time: a radix sort of 16 bits each.
 
     >>> major, minor = np.array([1, 0, 1], np.uint64), np.array([5, 7, 5], np.uint64)
     >>> sorted_places(major, minor).tolist()
     [1, 0, 2]
     """
     at = np.arange(len(major))
-    for places in (minor, major) if len(major) else ():
-        differ = int(np.bitwise_or.reduce(places ^ places[0]))
+    for words in (minor, major) if len(major) else ():
+        differ = int(np.bitwise_or.reduce(words ^ words[0]))
         for shift in range(0, 64, _DIGIT_BITS):
             if differ >> shift & _DIGIT:
-                digits = (places >> np.uint64(shift) & np.uint64(_DIGIT)).astype(np.uint16)
+                digits = (words >> np.uint64(shift) & np.uint64(_DIGIT)).astype(np.uint16)
                 at = at[np.argsort(digits[at], kind="stable")]  # a radix sort
     return at
 

@@ -88,26 +88,30 @@ class Generation:
     def put(self, hashes: Hashes, times: Times, rows: pa.RecordBatch) -> None:
         """Add rows; after an error none of them is there."""
         first = self._numbered(hashes, times)
+        parts = (
+            self._coding.encoded(hashes[some], times[some], rows[some], first + some.start)
+            for some in _parts(len(hashes))
+        )
         try:
-            for begin in range(0, len(hashes), PUT_ROWS):
-                some = slice(begin, min(begin + PUT_ROWS, len(hashes)))
-                part = rows.slice(begin, some.stop - begin)
-                encoded = self._coding.encoded(hashes[some], times[some], part, first + begin)
-                with _told(self._path):
-                    self._store.put(encoded)
+            self._put_parts(parts)
         except BaseException:
-            self._kill(np.arange(first, self._n_put))
+            self._mark_dead(np.arange(first, self._n_put))
             raise
-        self.n_rows += len(hashes)
 
     def put_again(self, piece: Piece) -> None:
         """Add rows of another generation, in its order."""
         first = self._numbered(piece.hashes(self._order), piece.times(self._order))
         rows = piece.numbered(first)
-        for begin in range(0, len(rows), PUT_ROWS):
+        self._put_parts(rows[some] for some in _parts(len(rows)))
+
+    def _put_parts(self, parts: Iterator[pa.RecordBatch]) -> None:
+        """They count when all of them were put."""
+        n_rows = 0
+        for part in parts:
             with _told(self._path):
-                self._store.put(rows.slice(begin, PUT_ROWS))
-        self.n_rows += len(rows)
+                self._store.put(part)
+            n_rows += len(part)
+        self.n_rows += n_rows
 
     def _numbered(self, hashes: Hashes, times: Times) -> int:
         """The number of the first of these rows, which are to be put."""
@@ -133,11 +137,11 @@ class Generation:
         """Remove the rows with these numbers."""
         if len(numbers):
             self.pin = None
-            self._kill(numbers)
+            self._mark_dead(numbers)
             self.n_rows -= len(numbers)
             self.n_dead += len(numbers)
 
-    def _kill(self, numbers: NDArray[Any]) -> None:
+    def _mark_dead(self, numbers: NDArray[Any]) -> None:
         dead = self._gone.dead.copy()
         dead[numbers] = True
         self._gone = replace(self._gone, dead=dead)
@@ -223,6 +227,11 @@ class _Filter:
         for table in self._tables:
             found |= in_filter(table, hashes)
         return found
+
+
+def _parts(n_rows: int) -> Iterator[slice]:
+    """The rows that are put at once."""
+    return (slice(begin, min(begin + PUT_ROWS, n_rows)) for begin in range(0, n_rows, PUT_ROWS))
 
 
 def _bounds(major: Span) -> tuple[bytes | None, bytes | None]:

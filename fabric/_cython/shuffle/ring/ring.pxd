@@ -16,8 +16,8 @@ cdef extern from *:
 
 cdef extern from "ring/room.hpp" namespace "fabric" nogil:
     cppclass CRoundCosts "fabric::RoundCosts":
-        void saw(double size, double time)
-        uint64_t shrunk(uint64_t found, uint64_t last)
+        void add(double size, double time)
+        uint64_t next(uint64_t wanted, uint64_t last)
 
 
 cdef class Rows:

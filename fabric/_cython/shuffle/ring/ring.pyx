@@ -325,16 +325,17 @@ ensure_pyarrow()
 
 @cython.final
 cdef class RoundCosts:
-    """What rounds of work took, the last ones most: how much of that follows their size."""
+    """What rounds of work cost, by their size; the last ones count most."""
 
-    def saw(self, double size, double seconds):
+    def add(self, double size, double seconds):
         """A round of this size, more than 0, took so long."""
-        self.costs.saw(size, seconds)
+        self.costs.add(size, seconds)
 
-    def shrunk(self, uint64_t found, uint64_t last):
-        """The size of the next rounds: `found`, if less than the `last` size saves time.
+    def next(self, uint64_t wanted, uint64_t last):
+        """The size of the next rounds: `wanted`, if smaller rounds than the `last` cost less.
 
-        If it saves little, `last`, or twice as much. Of rounds that were all alike nothing can be
-        told: then `found`, or twice as much as `last` if that is no less.
+        Else the last size, or twice as much where hardly any of the cost follows the size. Rounds
+        that were all alike tell nothing: then it is `wanted`, or twice the last size if that is no
+        less.
         """
-        return self.costs.shrunk(found, last)
+        return self.costs.next(wanted, last)

@@ -70,10 +70,10 @@ class Room {
   std::atomic<uint64_t> word_{0};
 };
 
-// What rounds of some sizes took, the last ones most: how much of that follows the size.
+// What rounds of work cost, by their size; the last ones count most.
 class RoundCosts {
  public:
-  void saw(double size, double time) {
+  void add(double size, double time) {
     for (double* sum : {&n_, &x_, &y_, &xx_, &xy_}) *sum *= KEPT;
     n_ += 1;
     x_ += size;
@@ -82,16 +82,17 @@ class RoundCosts {
     xy_ += size * time;
   }
 
-  // `found` if less saves time; what there was, or twice as much, if it saves little. Of rounds
-  // that were all alike nothing can be told: less then, and more where less can't be.
-  uint64_t shrunk(uint64_t found, uint64_t last) const {
+  // The size of the next rounds: `wanted`, if smaller rounds than the `last` cost less, else the
+  // last size, or twice as much where hardly any of the cost follows the size. Rounds that were all
+  // alike tell nothing: then it is `wanted`, or twice the last size if that is no less.
+  uint64_t next(uint64_t wanted, uint64_t last) const {
     const double spread = n_ * xx_ - x_ * x_;
-    if (spread <= ALIKE * x_ * x_) return found < last ? found : 2 * last;
+    if (spread <= ALIKE * x_ * x_) return wanted < last ? wanted : 2 * last;
     const double of_size = (n_ * xy_ - x_ * y_) / spread;  // of a line of least squares
     const double of_round = std::max(0., (y_ - of_size * x_) / n_);
     const double follows = of_size * static_cast<double>(last);
     if (follows <= LITTLE * (of_round + follows)) return 2 * last;
-    return follows > MUCH * (of_round + follows) ? found : last;
+    return follows > MUCH * (of_round + follows) ? wanted : last;
   }
 
  private:
@@ -117,7 +118,7 @@ class Pace {
     const auto busy = std::chrono::nanoseconds(now - since_).count();
     if (busy < std::chrono::nanoseconds(LOOK).count()) return;
     if (n_rounds_ > 0) {
-      costs_.saw(static_cast<double>(taken_) / static_cast<double>(n_rounds_),
+      costs_.add(static_cast<double>(taken_) / static_cast<double>(n_rounds_),
                  static_cast<double>(busy) / static_cast<double>(n_rounds_));
     }
     const uint64_t last = bound(bytes_max);
@@ -128,7 +129,7 @@ class Pace {
       found = std::max({static_cast<uint64_t>(worth), last / 2, BYTES_MIN});
     }
     if (found < last || found == BYTES_MIN) {
-      found = std::min(bytes_max, costs_.shrunk(found, last));
+      found = std::min(bytes_max, costs_.next(found, last));
     }
     bound_.store(found, std::memory_order_relaxed);  // who sees it late waits by the last one
     begin(now);
