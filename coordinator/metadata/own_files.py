@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable
 from pathlib import Path
 
 AGAIN_S = 0.05
@@ -28,8 +28,11 @@ class OwnFiles:
         self._known = {name: seen.get(name) for name in (*_KEPT, "CURRENT", self._manifest)}
         self._logs = {name: n for name, n in seen.items() if name.endswith(".log")}
 
-    def missed(self, tables: Collection[str] = ()) -> str:
-        """What is gone or another by now, of `tables` too; empty when nothing is."""
+    def missed(self, tables: Callable[[], set[str]] = set) -> str:
+        """What is gone or another by now; empty when nothing is.
+
+        `tables` tells which tables the store has at the moment: those are looked for, too.
+        """
         try:
             if not self._look(tables):
                 return ""
@@ -38,7 +41,8 @@ class OwnFiles:
         except OSError as error:
             return f"the folder can't be listed: {error.strerror or error}"
 
-    def _look(self, tables: Collection[str]) -> str:
+    def _look(self, tables: Callable[[], set[str]]) -> str:
+        expected = tables()
         try:
             if _id_of(self._folder) != self._id:
                 return "another folder is in its place"
@@ -50,9 +54,12 @@ class OwnFiles:
         for name, inode in self._known.items():
             if seen.get(name) != inode:
                 return f"another {name} is there" if name in seen else f"{name} is gone"
-        return self._look_at_logs(seen) or next(
-            (f"{name} is gone" for name in tables if name not in seen), ""
-        )
+        if said := self._look_at_logs(seen):
+            return said
+        # What a compaction removed meanwhile is no table any more; a number is never used again
+        missing = expected - seen.keys()
+        gone = missing & tables() if missing else missing
+        return f"{min(gone)} is gone" if gone else ""
 
     def _follow(self, seen: dict[str, int]) -> None:
         """The store itself may have begun another manifest: then it has that one open."""

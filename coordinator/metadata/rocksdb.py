@@ -90,8 +90,8 @@ class RocksStore:
     def check(self) -> None:
         """Raise `StorageError` when somebody has removed or replaced files of it."""
         with self._lock:
-            tables = [Path(file["name"]).name for file in self._open().live_files()]
-            if missed := self._files.missed(tables):
+            self._open()
+            if missed := self._files.missed(self._tables):
                 raise StorageError(_removed(missed))
 
     def close(self) -> None:
@@ -105,6 +105,9 @@ class RocksStore:
             held, self._held = self._held, -1
             if held >= 0:
                 os.close(held)
+
+    def _tables(self) -> set[str]:
+        return {Path(file["name"]).name for file in self._database.live_files()}
 
     def _open(self) -> Any:
         if self._database is None:
