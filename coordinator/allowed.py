@@ -16,7 +16,7 @@ from fabric.io.blocking import called
 from fabric.io.kafka import settings
 from fabric.io.postgres.access import check_place
 from fabric.operators.functions.trust import placed_functions
-from fabric.plan.nodes import Node, Plan, Scan, Sink
+from fabric.plan.nodes import Node, Plan, Scan, Sink, StreamScan
 from fabric.plan.sources import (
     FileSource,
     FileTarget,
@@ -29,7 +29,6 @@ from fabric.plan.sources import (
     ReplayStream,
     StreamFileTarget,
 )
-from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
 

@@ -12,10 +12,9 @@ from fabric.control.control_pb2 import DatasetLocation
 from fabric.control.views import is_live
 from fabric.coordinator.planner.estimate import scan_rows
 from fabric.plan.expr import columns_of
-from fabric.plan.nodes import Aggregate, Join, Node, Scan
+from fabric.plan.nodes import Aggregate, Join, Node, Scan, StreamScan
 from fabric.plan.sources import DatasetSource, FileSource, MemorySource, Split
 from fabric.plan.statistics import SourceFacts
-from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
 _FILES_MAX = 256

@@ -37,7 +37,7 @@ from fabric.ids import check_name
 from fabric.operators.functions.trust import signed
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
-from fabric.plan.nodes import Exchange, NodeConfig, Plan, Scan, Sink
+from fabric.plan.nodes import Exchange, NodeConfig, Plan, Scan, Sink, StreamScan
 from fabric.plan.place_text import target_text
 from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
@@ -58,7 +58,6 @@ from fabric.plan.sources import (
 from fabric.plan.statistics import SourceFacts
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import is_endless
-from fabric.plan.streams import StreamScan
 from fabric.plan.svg import svg
 from fabric.plan.types import flat_type
 from fabric.plan.walk import walk

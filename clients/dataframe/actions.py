@@ -356,8 +356,8 @@ class Actions:
 
     def _append_only(self) -> DataFrame:
         """Itself; where results change, each change is a row."""
+        from fabric.plan.nodes import Changes
         from fabric.plan.stream_check import stream_of
-        from fabric.plan.streams import Changes
 
         stream = stream_of(self._node)
         changes = stream is not None and stream.changes

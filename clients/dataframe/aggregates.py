@@ -16,10 +16,10 @@ from fabric.clients.dataframe.names import unknown_name
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.columns import twice_called
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name, mended
 from fabric.plan.python import expr_text
-from fabric.plan.rules import twice_called
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk_expr
 

@@ -16,11 +16,10 @@ from fabric.io.postgres.access import parameters_of
 from fabric.io.postgres.table import check_name
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
-from fabric.plan.nodes import Node
+from fabric.plan.nodes import Changes, Node
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import PostgresMode, PostgresTarget
 from fabric.plan.stream_check import stream_of
-from fabric.plan.streams import Changes
 from fabric.plan.walk import walk
 
 PUBLIC = "public"

@@ -29,10 +29,10 @@ from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.functions import AGGREGATES
+from fabric.plan.nodes import Domain, Late
 from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of
 from fabric.plan.stream_check import stream_of
-from fabric.plan.streams import Domain, Late
 from fabric.plan.windowing import Trigger, Window
 
 if TYPE_CHECKING:

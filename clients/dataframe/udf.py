@@ -17,7 +17,7 @@ from fabric.clients.dataframe.expr import Expr, to_node
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-from fabric.plan.exprs import exprs_of, map_exprs
+from fabric.plan.exprs import map_exprs
 from fabric.plan.nodes import Node, Plan
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import numeric, plain
@@ -132,7 +132,7 @@ def chosen(given: Plan) -> Plan:
 
 
 def _parts(node: Node) -> list[plan.Expr]:
-    return [part for expr in exprs_of(node) for part in walk_expr(expr)]
+    return [part for expr in node.expressions for part in walk_expr(expr)]
 
 
 def _open(part: plan.Expr) -> bool:

@@ -40,7 +40,7 @@ from fabric.flight.patience import patiently
 from fabric.ids import new_id
 from fabric.io.live import Feed
 from fabric.io.memory import table_of
-from fabric.plan.nodes import Node, Plan, Scan, Sink
+from fabric.plan.nodes import Node, Plan, Scan, Sink, StreamScan
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import (
     DatasetSource,
@@ -49,7 +49,6 @@ from fabric.plan.sources import (
     ReplayStream,
     StreamTarget,
 )
-from fabric.plan.streams import StreamScan
 from fabric.plan.walk import rewrite, walk
 
 _READERS = 4

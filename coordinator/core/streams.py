@@ -47,8 +47,7 @@ from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.core.said import wrong_ack
 from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
-from fabric.plan.nodes import Node
-from fabric.plan.streams import StreamScan
+from fabric.plan.nodes import Node, StreamScan
 from fabric.plan.walk import walk
 
 Phase = Literal["quiet", "restoring", "ready", "running", "ended"]

@@ -14,8 +14,9 @@ import pyarrow as pa
 from fabric.coordinator.optimizer.expressions import conjuncts, named, passed_through, substitute
 from fabric.coordinator.optimizer.nodes import condition_names, condition_schema, join_names
 from fabric.plan.expr import Alias, Column, Expr, columns_of
+from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Filter, Join, Node, Select
-from fabric.plan.schema import remember, schema_of
+from fabric.plan.schema import schema_of
 from fabric.plan.total import total
 
 Names = dict[str, str]
@@ -172,13 +173,13 @@ def built(chain: Chain, order: Order) -> Node:
             "inner" if pairs else "cross",
             path=next(paths),
         )
-        remember(join, pa.schema([*schema_of(left), *schema_of(right)]))  # all names differ
+        remember_schema(join, pa.schema([*schema_of(left), *schema_of(right)]))  # all names differ
         return _with_conditions(join, in_left | in_right, conditions), in_left | in_right
 
     joined, _ = make(order)
     exprs = tuple(Column(u) if name == u else Alias(Column(u), name) for name, u in chain.outputs)
     select = Select(joined, exprs, path=f"{chain.joins[-1].path}/columns")
-    remember(select, schema_of(chain.joins[-1]))
+    remember_schema(select, schema_of(chain.joins[-1]))
     return select
 
 
@@ -192,7 +193,7 @@ def _with_conditions(
     node: Node = join
     for number, (_, part) in enumerate(now):
         node = Filter(node, part, path=f"{join.path}/where_{number + 1}")
-        remember(node, schema_of(join))
+        remember_schema(node, schema_of(join))
     return node
 
 

@@ -13,15 +13,16 @@ import pyarrow as pa
 from fabric.coordinator.optimizer.expressions import conjoin, named
 from fabric.plan.expr import Column, Expr, output_name
 from fabric.plan.exprs import map_exprs, with_exprs
-from fabric.plan.join import condition_columns, output_columns
+from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Scan, Select, Sort, WithColumns
-from fabric.plan.schema import remember, schema_of
+from fabric.plan.nodes.join import condition_columns, output_columns
+from fabric.plan.schema import schema_of
 
 
 def moved_filter(node: Filter, source: Node, parts: Sequence[Expr]) -> Node:
     """`node` with only `parts`, over another input."""
     moved = replace(node, input=source, predicate=conjoin(parts))
-    remember(moved, schema_of(source))
+    remember_schema(moved, schema_of(source))
     return moved
 
 
@@ -30,7 +31,7 @@ def filtered(node: Filter, source: Node, kept: Sequence[Expr]) -> Node:
 
     `source` puts out what the filter did.
     """
-    remember(source, schema_of(node))
+    remember_schema(source, schema_of(node))
     return moved_filter(node, source, kept) if kept else source
 
 

@@ -17,8 +17,8 @@ from dataclasses import replace
 from fabric.coordinator.optimizer.expressions import conjuncts
 from fabric.coordinator.optimizer.nodes import exact_columns, join_names
 from fabric.plan.expr import Call, Cast, Column, Expr, IsIn
-from fabric.plan.join import merged_keys
 from fabric.plan.nodes import Filter, Join, JoinHow, Node
+from fabric.plan.nodes.join import merged_keys
 from fabric.plan.schema import schema_of
 
 _STRICT = frozenset(

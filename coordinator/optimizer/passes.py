@@ -12,8 +12,9 @@ from functools import partial
 
 from fabric.coordinator.optimizer.rule import Rule
 from fabric.coordinator.optimizer.trace import Fired
+from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Node
-from fabric.plan.schema import is_known, remember, schema_of
+from fabric.plan.schema import is_known, schema_of
 from fabric.plan.walk import walk
 from fabric.wanted import check_wanted
 
@@ -95,7 +96,7 @@ def name_of(rule: object) -> str:
 def _alike(before: Node, after: Node) -> Node:
     """`after`, which puts out the columns of `before`: a rule changes none of them."""
     if after is not before and not is_known(after) and is_known(before):
-        remember(after, schema_of(before))
+        remember_schema(after, schema_of(before))
     return after
 
 

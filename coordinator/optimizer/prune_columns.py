@@ -21,35 +21,32 @@ import pyarrow as pa
 from fabric.coordinator.optimizer.nodes import condition_names, join_names
 from fabric.coordinator.optimizer.rule import Note
 from fabric.plan.expr import Column, Expr, columns_of, output_name
-from fabric.plan.join import merged_keys, output_columns
+from fabric.plan.node import remember_schema
 from fabric.plan.nodes import (
     Aggregate,
+    AssignWindows,
+    Changes,
+    Deduplicate,
     Exchange,
     Explode,
     Filter,
     Join,
     Limit,
+    LookupJoin,
     Node,
     Scan,
     Select,
     Sort,
-    Union,
-    Window,
-    WithColumns,
-)
-from fabric.plan.schema import is_known, remember, schema_of
-from fabric.plan.stream_kinds import as_join
-from fabric.plan.stream_rules import sides_of
-from fabric.plan.streams import (
-    AssignWindows,
-    Changes,
-    Deduplicate,
-    LookupJoin,
     StreamAggregate,
     StreamScan,
     TopN,
+    Union,
     Watermark,
+    Window,
+    WithColumns,
 )
+from fabric.plan.nodes.join import merged_keys, output_columns
+from fabric.plan.schema import is_known, schema_of
 from fabric.plan.walk import walk
 from fabric.plan.windowing import WINDOW_END, WINDOW_START
 
@@ -69,7 +66,7 @@ def prune_columns(root: Node, note: Note) -> Node:
         over = node.with_children(children)
         pruned = _pruned(over, required[id(node)])
         if pruned is not node:
-            _remember(pruned, schema_of(node))
+            _remember_schema(pruned, schema_of(node))
         done[id(node)] = over if pruned is over else note(over, pruned)
     return done[id(root)]
 
@@ -127,7 +124,7 @@ def _child_needs(node: Node, mine: Names) -> tuple[Names, ...]:
 def _stream_needs(node: Node, mine: Names) -> tuple[Names, ...]:
     """The same for the nodes of streams; everything for what puts rows aside, and for others."""
     every = tuple(frozenset(schema_of(child).names) for child in node.children)
-    if sides_of(node, pa.schema([])):
+    if node.side_schemas(pa.schema([])):
         return every
     match node:
         case Watermark(column=column):
@@ -141,7 +138,7 @@ def _stream_needs(node: Node, mine: Names) -> tuple[Names, ...]:
         case TopN(keys=keys, by=order, rank=rank):
             return ((mine - {rank}) | _read(keys) | _read(key.input for key in order),)
         case LookupJoin():
-            return _join_needs(as_join(node), mine)
+            return _join_needs(node.as_join, mine)
         case Changes(column=column):
             return (mine - {column},)
         case _:
@@ -176,7 +173,7 @@ def _asked(join: Join) -> tuple[Names, Names]:
 def _pruned(node: Node, mine: Names) -> Node:
     """`node` over its pruned children, without what is not in `mine`."""
     match node:
-        case StreamScan() if sides_of(node, node.schema):
+        case StreamScan() if node.side_schemas(node.schema):
             return node  # whoever reads what it puts aside reads the same scan
         case Scan(schema=schema, columns=columns) | StreamScan(schema=schema, columns=columns):
             names = schema.names if columns is None else columns
@@ -196,29 +193,29 @@ def _pruned(node: Node, mine: Names) -> Node:
             return node
 
 
-def _remember(node: Node, before: pa.Schema) -> None:
+def _remember_schema(node: Node, before: pa.Schema) -> None:
     """Keep what `node` puts out, of the columns `before`: their types need no second inference."""
     match node:
         case _ if is_known(node):
             return
         case Filter(input=source) | Sort(input=source) | Limit(input=source):
-            remember(node, schema_of(source))
+            remember_schema(node, schema_of(source))
         case Exchange(input=source):
-            remember(node, schema_of(source))
+            remember_schema(node, schema_of(source))
         case Scan(columns=kept) if kept is not None:
-            remember(node, _part_of(before, kept))
+            remember_schema(node, _part_of(before, kept))
         case Select(exprs=exprs):
-            remember(node, _part_of(before, map(output_name, exprs)))
+            remember_schema(node, _part_of(before, map(output_name, exprs)))
         case Aggregate(keys=keys, aggs=aggs):
-            remember(node, _part_of(before, map(output_name, (*keys, *aggs))))
+            remember_schema(node, _part_of(before, map(output_name, (*keys, *aggs))))
         case WithColumns(replace=True):
             return  # a column has its old type back when what replaced it is gone
         case WithColumns(input=source, exprs=exprs) | Window(input=source, exprs=exprs):
             added = [before.field(output_name(expr)) for expr in exprs]
-            remember(node, pa.schema([*schema_of(source), *added]))
+            remember_schema(node, pa.schema([*schema_of(source), *added]))
         case Join(left=left, right=right):
             columns = output_columns(node, schema_of(left), schema_of(right))
-            remember(node, pa.schema([(column.name, column.dtype) for column in columns]))
+            remember_schema(node, pa.schema([(column.name, column.dtype) for column in columns]))
 
 
 def _part_of(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
@@ -245,7 +242,7 @@ def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names, note: Note
     if schema is before:
         return pruned
     select = Select(pruned, tuple(map(Column, schema.names)), path=f"{child.path}/columns")
-    remember(select, schema)
+    remember_schema(select, schema)
     return note(pruned, select)
 
 

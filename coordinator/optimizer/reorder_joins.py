@@ -29,8 +29,9 @@ from fabric.coordinator.optimizer.join_chain import (
     pairs_between,
 )
 from fabric.coordinator.optimizer.rule import Note
+from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Join, Node
-from fabric.plan.schema import remember, schema_of
+from fabric.plan.schema import schema_of
 from fabric.plan.statistics import Statistics
 from fabric.plan.walk import walk
 
@@ -77,7 +78,7 @@ def _replaced(root: Node, new: dict[int, Node]) -> Node:
             stack.extend((child, False) for child in now.children)
             continue
         done = now.with_children(tuple(made[id(child)] for child in now.children))
-        remember(done, schema_of(node))
+        remember_schema(done, schema_of(node))
         made[id(node)] = done
     return made[id(root)]
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from fabric.coordinator.optimizer.rule import Note
 from fabric.coordinator.optimizer.structure import Structure
 from fabric.plan.expr import Udf
-from fabric.plan.exprs import exprs_of
 from fabric.plan.nodes import Aggregate, Distinct, Join, Node, Sink, Sort, StageInput, Window
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk, walk_expr
@@ -53,4 +52,4 @@ def _is_fixed(node: Node) -> bool:
 
 
 def _calls_user(node: Node) -> bool:
-    return any(isinstance(part, Udf) for expr in exprs_of(node) for part in walk_expr(expr))
+    return any(isinstance(part, Udf) for expr in node.expressions for part in walk_expr(expr))

@@ -24,8 +24,6 @@ from fabric.plan.expr import (
     Udf,
     children,
 )
-from fabric.plan.exprs import exprs_of
-from fabric.plan.streams import StreamNode
 from fabric.plan.walk import walk_expr
 
 
@@ -62,7 +60,7 @@ class Structure:
 
     def node(self, node: n.Node, below: tuple[int, ...]) -> int:
         """The number of a node over inputs that have the numbers `below`; paths don't count."""
-        exprs = tuple(self.expr(expr) for expr in exprs_of(node))
+        exprs = tuple(self.expr(expr) for expr in node.expressions)
         return self._number((type(node), _settings(node), exprs, below))
 
     def _number(self, key: Hashable) -> int:
@@ -124,4 +122,4 @@ def _settings(node: n.Node) -> Hashable:
         case n.Sink():
             return id(node)
         case _:
-            return id(node) if isinstance(node, StreamNode) else ()
+            return id(node) if node.OF_STREAM else ()

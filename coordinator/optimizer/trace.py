@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from fabric.plan.node_text import node_text
 from fabric.plan.nodes import Node, Scan
 from fabric.plan.printer import expr_text, tree
 from fabric.plan.walk import walk
@@ -68,10 +67,10 @@ def _text(root: Node, known: set[int]) -> str:
     texts: dict[int, str] = {}
     for node in walk(root):
         if id(node) in known and node is not root:
-            texts[id(node)] = node.path or node_text(node)
+            texts[id(node)] = node.path or node.text()
             continue
         inputs = [texts[id(child)] for child in node.children]
-        step = _cut(_scan_text(node) if isinstance(node, Scan) else node_text(node), _STEP_MAX)
+        step = _cut(_scan_text(node) if isinstance(node, Scan) else node.text(), _STEP_MAX)
         others = f" [{'; '.join(inputs[1:])}]" if len(inputs) > 1 else ""
         texts[id(node)] = (inputs[0] if inputs else "") + step + others
     return _cut(texts[id(root)], _LINE_MAX)

@@ -18,11 +18,10 @@ import pyarrow as pa
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
 from fabric.coordinator.planner.flows import Flow
-from fabric.plan.aggregate import unaliased
-from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, columns_of, output_name
-from fabric.plan.exprs import kept_names
+from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, columns_of, kept_names, output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate, Distinct, Node, Select
+from fabric.plan.nodes.aggregate import unaliased
 from fabric.plan.schema import schema_of, type_of
 
 

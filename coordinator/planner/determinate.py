@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from fabric.coordinator.planner.stages import Edge, Stage
 from fabric.plan.expr import Agg, Expr, Over, children
-from fabric.plan.exprs import exprs_of
 from fabric.plan.nodes import Aggregate, Limit, Node, Window
 from fabric.plan.total import volatile
 from fabric.plan.walk import postorder, walk
@@ -26,7 +25,9 @@ def is_determinate(stage: Stage, outputs: tuple[Edge, ...]) -> bool:
     """Whether the rows of each partition are the same whatever the order of input."""
     if any(edge.kind == "round_robin" for edge in outputs):
         return False
-    return all(_node(node) and not any(map(volatile, exprs_of(node))) for node in walk(stage.root))
+    return all(
+        _node(node) and not any(map(volatile, node.expressions)) for node in walk(stage.root)
+    )
 
 
 def _node(node: Node) -> bool:

@@ -12,10 +12,8 @@ import pyarrow as pa
 
 from fabric.coordinator.planner.stages import EdgeKind
 from fabric.errors import PlanError
-from fabric.plan.nodes import Compression, ExchangeMode, Node, NodeConfig, StageInput
-from fabric.plan.schema import schema_of
-from fabric.plan.stream_rules import sides_at
-from fabric.plan.streams import StreamScan
+from fabric.plan.nodes import Compression, ExchangeMode, Node, NodeConfig, StageInput, StreamScan
+from fabric.plan.schema import schema_of, sides_at
 from fabric.plan.walk import walk
 
 MAX_PARALLELISM = 128

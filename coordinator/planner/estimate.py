@@ -23,11 +23,11 @@ from fabric.plan.nodes import (
     Sink,
     Sort,
     StageInput,
+    StreamScan,
     Union,
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
-from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
 BROADCAST_BYTES_MAX = 64 << 20

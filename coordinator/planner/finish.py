@@ -22,10 +22,9 @@ from fabric.coordinator.planner.stages import (
     Stage,
     StageGraph,
 )
-from fabric.plan.nodes import Node, NodeConfig, Scan, Sink, StageInput
+from fabric.plan.nodes import Node, NodeConfig, Scan, Sink, StageInput, StreamScan
 from fabric.plan.sources import Split
 from fabric.plan.stream_facts import finds_splits, task_of
-from fabric.plan.streams import StreamScan
 from fabric.plan.walk import rewrite, walk
 
 

@@ -32,8 +32,8 @@ from fabric.coordinator.planner.exchanges import exchange, gather, hash_by
 from fabric.coordinator.planner.flows import Flow, HashKeys
 from fabric.errors import PlanError
 from fabric.plan.expr import Alias, Column, Expr
-from fabric.plan.join import key_types, merged_keys, output_columns
 from fabric.plan.nodes import Join
+from fabric.plan.nodes.join import key_types, merged_keys, output_columns
 from fabric.plan.schema import schema_of
 
 Side = Literal["left", "right"]

@@ -13,9 +13,8 @@ from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.stages import StageGraph, graph_text
 from fabric.coordinator.planner.states import state_lines
-from fabric.plan.nodes import Exchange, ExchangeKind, Node, StageInput
+from fabric.plan.nodes import Exchange, ExchangeKind, Node, SideOutput, StageInput
 from fabric.plan.printer import tree
-from fabric.plan.streams import SideOutput
 from fabric.plan.svg import svg
 from fabric.plan.walk import rewrite
 

@@ -30,41 +30,38 @@ from fabric.coordinator.planner.streams.hidden import with_hidden
 from fabric.coordinator.planner.streams.keyed import plan_keyed, plan_lookup, plan_side
 from fabric.coordinator.planner.windows import plan_window
 from fabric.errors import InternalError
-from fabric.plan.expr import output_name
-from fabric.plan.exprs import kept_names
+from fabric.plan.expr import kept_names, output_name
 from fabric.plan.nodes import (
     Aggregate,
+    AssignWindows,
+    Changes,
+    Deduplicate,
     Distinct,
     Exchange,
     Explode,
     Filter,
     Join,
+    KeyedProcess,
     Limit,
+    LookupJoin,
     Node,
     NodeConfig,
     Plan,
     Scan,
     Select,
+    SideOutput,
     Sink,
     Sort,
+    StreamAggregate,
+    StreamScan,
+    TopN,
     Union,
+    Watermark,
     Window,
     WithColumns,
 )
 from fabric.plan.sources import Split
 from fabric.plan.stream_facts import is_endless
-from fabric.plan.streams import (
-    AssignWindows,
-    Changes,
-    Deduplicate,
-    KeyedProcess,
-    LookupJoin,
-    SideOutput,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
-)
 from fabric.plan.top import first_rows
 from fabric.plan.walk import walk
 from fabric.wanted import check_wanted

@@ -9,12 +9,12 @@ nor can one leave a region and come back: the consumer would wait for a producer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 from fabric.coordinator.planner.draft import DraftEdge
 from fabric.coordinator.planner.stages import RESULT, EdgeMode
 from fabric.errors import PlanError
 from fabric.plan.nodes import (
+    NODES,
     Explode,
     Filter,
     Limit,
@@ -25,10 +25,19 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
-from fabric.plan.streams import StreamNode
 from fabric.plan.walk import walk
 
-_CHAINABLE = (Filter, Select, WithColumns, Explode, Union, Limit, StageInput, *get_args(StreamNode))
+_OF_STREAM = tuple(kind for kind in NODES if kind.OF_STREAM)
+_CHAINABLE: tuple[type[Node], ...] = (
+    Filter,
+    Select,
+    WithColumns,
+    Explode,
+    Union,
+    Limit,
+    StageInput,
+    *_OF_STREAM,
+)
 
 
 def edge_modes(

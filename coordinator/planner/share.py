@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.stages import EdgeKind
 from fabric.coordinator.planner.streams.branches import branch_watermarks, put, untimed
-from fabric.plan.exprs import exprs_of
 from fabric.plan.nodes import Node, Scan, StageInput
 from fabric.plan.sources import FlightSource
 from fabric.plan.total import volatile
@@ -61,7 +60,7 @@ def _volatile_and_shared(root: Node) -> Node | None:
     changing: set[int] = set()
     for node in order:
         if any(id(child) in changing for child in node.children) or any(
-            map(volatile, exprs_of(node))
+            map(volatile, node.expressions)
         ):
             changing.add(id(node))
     if not changing:

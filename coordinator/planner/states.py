@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from fabric.config import CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.stages import Stage, StageGraph
-from fabric.plan.nodes import Node, NodeConfig
-from fabric.plan.stream_kinds import hands_down, is_view, keeps_state_in
+from fabric.plan.nodes import Node, NodeConfig, Sink
 from fabric.plan.walk import walk
 from fabric.state.column_stores import column_engine
 
@@ -43,7 +42,7 @@ def state_lines(graph: StageGraph, stage: Stage, config: CheckpointConfig) -> li
 
 
 def _where(node: Node, told: pb.NodeState) -> str:
-    if is_view(node):
+    if isinstance(node, Sink):
         return "in memory" if told.state in ("memory", "rocksdb") else "in files (arrow)"
     if told.HasField("bytes"):
         engine = "tonbo" if told.state == "tonbo" else "arrow"
@@ -55,13 +54,13 @@ def _keeping(stage: Stage) -> Iterator[tuple[Node, NodeConfig]]:
     """The nodes of a stage that keep state, and what was said of it."""
     given = dict(stage.states)
     for node in walk(stage.root):
-        if keeps_state_in(node):
+        if node.state_places:
             yield node, given.get(node.path, NodeConfig())
 
 
 def _has_files(node: Node, state: StateBackend) -> bool:
     """Whether it hands groups down once its budget is spent."""
-    return hands_down(node) and column_engine(state) != "memory"
+    return node.hands_down and column_engine(state) != "memory"
 
 
 def _n_sharing(graph: StageGraph, config: CheckpointConfig) -> int:

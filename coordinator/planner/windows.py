@@ -18,11 +18,10 @@ import pyarrow as pa
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
 from fabric.coordinator.planner.flows import Flow
-from fabric.plan.expr import Agg, Alias, Call, Column, Literal
-from fabric.plan.exprs import kept_names
+from fabric.plan.expr import Agg, Alias, Call, Column, Literal, kept_names
 from fabric.plan.nodes import Filter, Select, Window
+from fabric.plan.nodes.window import unaliased_over
 from fabric.plan.schema import schema_of, type_of
-from fabric.plan.window import unaliased_over
 
 
 def plan_window(

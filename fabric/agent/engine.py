@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fabric.operators.chain import Chain, SplitNames
     from fabric.operators.contract import Context
     from fabric.operators.fragment.memory import FragmentMemory, Inputs
-    from fabric.plan.streams import StreamScan
+    from fabric.plan.nodes import StreamScan
 
 Splits = Mapping[int, Sequence[Split]]
 

@@ -23,17 +23,19 @@ from fabric.operators.streams.build import STREAM_NODES, stream_operator
 from fabric.operators.union import UnionOperator
 from fabric.plan.expr import Column, output_name
 from fabric.plan.nodes import (
+    Branches,
     Explode,
     Filter,
     Limit,
     Node,
     Select,
     StageInput,
+    StreamScan,
     Union,
     WithColumns,
+    branch_side,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import Branches, StreamScan, branch_side
 from fabric.plan.walk import walk
 
 _LEAVES = (StageInput, StreamScan)

@@ -1,20 +1,20 @@
 """The largest numbers that a plan may hold where a number sizes something.
 
-One job: `BOUNDS`, by class and field, and `check_bounds`. Somebody allocates, counts to or waits
-for each of these: splits, partitions, buffers, times. A number that sizes nothing (a row limit, a
-seed, an index into a table) has no bound but its 64 bits, and is not here. What means nothing
-(zero splits, a negative wait) is refused where it is known what the number is for.
+One job: `BOUNDS`, by class and field, and `check_bounds`; a node says its own. Somebody allocates,
+counts to or waits for each of these: splits, partitions, buffers, times. A number that sizes
+nothing (a row limit, a seed, an index into a table) has no bound but its 64 bits, and is not here.
+What means nothing (zero splits, a negative wait) is refused where it is known what it is for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from math import isfinite
 
 from fabric.errors import PlanError
 from fabric.plan.durations import DURATION_US_MAX
-from fabric.plan.nodes import Node
+from fabric.plan.node import Node
 
 SPLITS_MAX = 10_000
 """Of one stream: each is a name, a position in every checkpoint, and a cursor in some task."""
@@ -42,8 +42,6 @@ BOUNDS: dict[str, float] = {
     "NodeConfig.buffer_batches": BUFFER_BATCHES_MAX,
     "NodeConfig.latency_us": LATENCY_US_MAX,
     "NodeConfig.state_memory": STATE_BYTES_MAX,
-    "Exchange.n_partitions": PARTITIONS_MAX,
-    "Sort.n_ranges": PARTITIONS_MAX,
     "DatasetTarget.n_partitions": DATASET_PARTITIONS_MAX,
     "DatasetTarget.replicas": REPLICAS_MAX,
     "GeneratorStream.rows_per_s": ROWS_PER_S_MAX,
@@ -69,17 +67,6 @@ BOUNDS: dict[str, float] = {
     "StreamFileTarget.roll_s": WAIT_S_MAX,
     "StreamFileTarget.compact_bytes": FILE_BYTES_MAX,
     "StreamFileTarget.compact_s": WAIT_S_MAX,
-    "TopN.lateness_us": DURATION_US_MAX,
-    "StreamAggregate.lateness_us": DURATION_US_MAX,
-    "Deduplicate.lateness_us": DURATION_US_MAX,
-    "Deduplicate.ttl_us": DURATION_US_MAX,
-    "StateField.ttl_us": DURATION_US_MAX,
-    "KeyedProcess.timeout_us": DURATION_US_MAX,
-    "Watermark.bound_us": DURATION_US_MAX,
-    "Watermark.idle_us": DURATION_US_MAX,
-    "Watermark.future_us": DURATION_US_MAX,
-    "Watermark.emit_us": DURATION_US_MAX,
-    "Watermark.drift_us": DURATION_US_MAX,
 }
 """The most, by ``Class.field``. Windows and triggers check theirs at birth (`windowing.py`)."""
 
@@ -118,12 +105,18 @@ def _held(node: object) -> Iterator[object]:
 
 
 def _check(part: object) -> None:
-    for name, most in _BY_CLASS.get(type(part).__name__, ()):
+    for name, most in (*_BY_CLASS.get(type(part).__name__, ()), *_own(part)):
         value = getattr(part, name)
         if isinstance(value, float) and not isfinite(value):
             raise PlanError(f"{name} must be a number of at most {most:.0f}, got {value}")
         if value is not None and value > most:
             raise PlanError(f"{name} is at most {most:.0f}, got {value}")
+
+
+def _own(part: object) -> Iterable[tuple[str, float]]:
+    """Bounds that a node says itself."""
+    bounds: Mapping[str, float] = getattr(part, "BOUNDS", {})
+    return bounds.items()
 
 
 def _check_text(name: str, value: str) -> None:

@@ -2,7 +2,7 @@
 
 One job: take a user's plan and return it complete: a path on every node, all types known, inputs of
 a union cast to one type. A mistake is a `PlanError` with the node's path, the nearest name and the
-line to write instead. What one node may read and put out is in `rules.py`. A second check changes
+line to write instead. What one node may read and put out the node says. A second check changes
 nothing.
 """
 
@@ -19,48 +19,13 @@ from fabric.plan import nodes as n
 from fabric.plan.bounds import BOUNDS, check_bounds
 from fabric.plan.expr import Alias, Cast, Column, Expr
 from fabric.plan.faults import listed, nearest, quoted
-from fabric.plan.nodes import Node, NodeConfig, Plan
+from fabric.plan.node import Node, remember_schema
+from fabric.plan.nodes import NodeConfig, Plan
 from fabric.plan.paths import assign_paths, kind_of
-from fabric.plan.schema import remember, schema_of
+from fabric.plan.schema import schema_of
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import is_endless
-from fabric.plan.stream_kinds import hands_down, keeps_state_in
-from fabric.plan.streams import (
-    Branches,
-    Deduplicate,
-    Keep,
-    KeyedProcess,
-    Late,
-    LookupHow,
-    LookupJoin,
-    OnBad,
-    Strategy,
-    StreamAggregate,
-    TopN,
-    Watermark,
-)
 from fabric.plan.walk import rewrite, walk
-
-_CHOICES: dict[tuple[type, str], tuple[object, ...]] = {
-    (n.Join, "how"): get_args(n.JoinHow),
-    (n.Join, "strategy"): get_args(n.JoinStrategy),
-    (n.Exchange, "kind"): get_args(n.ExchangeKind),
-    (n.Exchange, "mode"): get_args(n.ExchangeMode),
-    (n.Exchange, "compression"): get_args(n.Compression),
-    (n.Aggregate, "phase"): ("single",),
-    (n.Sort, "phase"): ("single",),
-    (Watermark, "rows"): (False,),
-    (Deduplicate, "rows"): (False,),
-    **{(kind, "kinds"): (False,) for kind in (StreamAggregate, Deduplicate, TopN)},
-    (Watermark, "strategy"): get_args(Strategy),
-    (Watermark, "on_bad"): get_args(OnBad),
-    (KeyedProcess, "on_error"): get_args(OnBad),
-    (Deduplicate, "keep"): get_args(Keep),
-    **{(kind, "late"): get_args(Late) for kind in (StreamAggregate, Deduplicate, TopN)},
-    (LookupJoin, "how"): get_args(LookupHow),
-}
-_NARROW = (n.Scan, n.Filter, n.Select, n.WithColumns, n.Explode)
-"""Steps that look at each row alone; more of them at once (`parallelism`) means sending rows."""
 
 
 def check(plan: Plan) -> Plan:
@@ -113,10 +78,10 @@ def _check_shape(node: Node, last: tuple[Node, ...]) -> None:
     """Refuse what only a planner makes, settings that are none, and a sink that is not last."""
     if isinstance(node, n.StageInput):
         raise PlanError("a stage input has no place in a user's plan; begin with a read")
-    if isinstance(node, Branches):
+    if isinstance(node, n.Branches):
         raise PlanError("branches have no place in a user's plan; use the stream itself twice")
-    for (kind, name), allowed in _CHOICES.items():
-        if isinstance(node, kind) and getattr(node, name) not in allowed:
+    for name, allowed in node.CHOICES.items():
+        if getattr(node, name) not in allowed:
             raise _no_choice(name, getattr(node, name), allowed)
     if isinstance(node, n.Sink) and not any(node is one for one in last):
         raise PlanError("a write is the last step: it puts out no rows to go on with")
@@ -136,7 +101,7 @@ def _complete(root: Node, paths: dict[int, str]) -> Node:
 
     def finish_and_remember(node: Node) -> Node:
         done = finish(node)
-        remember(done, schema_of(next(originals)))
+        remember_schema(done, schema_of(next(originals)))
         return done
 
     return rewrite(root, finish_and_remember)
@@ -216,7 +181,7 @@ def _check_settings(path: str, settings: NodeConfig) -> None:
 
 def _check_sends(node: Node, settings: NodeConfig, path: str) -> None:
     """Refuse to compress what never leaves its agent."""
-    sends = not isinstance(node, _NARROW) or settings.parallelism is not None
+    sends = not node.LOOKS_AT_ROWS or settings.parallelism is not None
     if settings.compression in (None, "none") or (sends and not isinstance(node, n.Scan)):
         return
     raise PlanError(
@@ -231,9 +196,9 @@ def _check_keeps(path: str, settings: NodeConfig, steps: dict[str, Node]) -> Non
     node, state = steps[path], settings.state
     if state is None and settings.state_memory is None:
         return
-    places = keeps_state_in(node)
+    places = node.state_places
     if not places:
-        found = [other for other, step in sorted(steps.items()) if keeps_state_in(step)]
+        found = [other for other, step in sorted(steps.items()) if step.state_places]
         raise PlanError(
             f"{kind_of(node)} {quoted(path)} keeps no state; aggregates and windows of streams, "
             f"top_n, deduplicate and process do, in this plan: {listed(found)}",
@@ -242,7 +207,7 @@ def _check_keeps(path: str, settings: NodeConfig, steps: dict[str, Node]) -> Non
     what = f"the state of {kind_of(node)} {quoted(path)}"
     if state is not None and state not in places:
         raise PlanError(f"{what} can be in {listed(places)}, got state={state!r}", node=path)
-    if settings.state_memory is not None and not hands_down(node):
+    if settings.state_memory is not None and not node.hands_down:
         raise PlanError(
             f"{what} has no budget: it is in memory, or in files with state='rocksdb'; leave "
             "state_memory out",

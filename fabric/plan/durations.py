@@ -102,6 +102,15 @@ def duration_text(us: int) -> str:
     return ("-" if us < 0 else "") + (" ".join(parts) or "0 seconds")
 
 
+def lengths_text(*lengths_us: int) -> str:
+    """Durations as arguments of a step.
+
+    >>> print(lengths_text(1_000_000, 60_000_000))
+    "1 second", "1 minute"
+    """
+    return ", ".join(f'"{duration_text(us)}"' for us in lengths_us)
+
+
 def _unit(given: str, word: str) -> str:
     if word == "M":
         raise PlanError(f"{given!r}: M could be minutes or months; write m or mo")

@@ -7,7 +7,7 @@ Every expression means what Spark 4.3 says in ANSI mode, in all places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as Choice
@@ -245,3 +245,25 @@ def _first_name(expr: Expr) -> str:
             case _:
                 stack += reversed(children(part))
     return "literal"
+
+
+def kept_names(exprs: Iterable[Expr]) -> dict[str, str]:
+    """Input columns that `exprs` put out as they are: output name by input name."""
+    found: dict[str, str] = {}
+    for expr in exprs:
+        bare = expr.input if isinstance(expr, Alias) else expr
+        if isinstance(bare, Column):
+            found.setdefault(bare.name, output_name(expr))
+    return found
+
+
+def sorted_over(keys: Sequence[SortKey], exprs: Sequence[Expr]) -> tuple[SortKey, ...]:
+    """The sort keys over other expressions."""
+    pairs = zip(keys, exprs, strict=True)
+    return tuple(SortKey(expr, key.descending, key.nulls_last) for key, expr in pairs)
+
+
+def as_udf(expr: Expr) -> Udf:
+    """A function that takes the place of a function: the same with another MAC."""
+    assert isinstance(expr, Udf)
+    return expr

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fabric.plan.nodes import Node
+from fabric.plan.node import Node
 from fabric.plan.walk import walk
 
 _SWEEPS = 40

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
 from fabric.errors import PlanError
 from fabric.plan.expr import Column, Expr, Literal
-from fabric.plan.exprs import exprs_of, map_exprs
+from fabric.plan.exprs import map_exprs
 from fabric.plan.faults import ExprFault
-from fabric.plan.node_text import node_text
-from fabric.plan.nodes import Aggregate, Node, Select
+from fabric.plan.node import Node, known_schema
 from fabric.plan.python import expr_text, function_text
 from fabric.plan.walk import rewrite_expr
 from fabric.plan.written import Written, call_around, mended_input
@@ -28,7 +26,7 @@ _ARGUMENT = re.compile(r" as argument \d+| on its (left|right)$")
 
 def mended(message: str, line: Node | str | None) -> PlanError:
     """The error with the line to write instead, when there is one of bearable length."""
-    text = line if line is None or isinstance(line, str) else node_text(line)
+    text = line if line is None or isinstance(line, str) else line.text()
     if text is None or len(text) > _LINE_MAX:
         return PlanError(message)
     return PlanError(f"{message}{WRITE}{text}")
@@ -44,7 +42,7 @@ def of_fault(fault: ExprFault, node: Node, right: Callable[[Node], Node | str | 
             return mended(f"{fault.message}; an earlier step leaves it out, there", lost)
     if (
         not isinstance(old, Column | None)
-        and (call := call_around(exprs_of(node), old)) is not None
+        and (call := call_around(node.expressions, old)) is not None
     ):
         return _of_call(fault, call, node, right)
     shown = "" if old is None or isinstance(old, Column | Literal) else _in(expr_text(old))
@@ -95,16 +93,13 @@ def substitute(expr: Expr, old: Expr, new: Expr) -> Expr:
 
 def _lost(node: Node, name: str) -> Node | None:
     """The step below `node` that had the column and left it out, mended to keep it."""
-    from fabric.plan.schema import schema_of
-
     below = node.children
     while len(below) == 1:
         (step,) = below
-        if isinstance(step, Select | Aggregate) and name in schema_of(step.input).names:
-            column = Column(name)
-            if isinstance(step, Select):
-                return replace(step, exprs=(*step.exprs, column))
-            return replace(step, keys=(*step.keys, column))
+        if (kept := step.keeping(name)) is not None:
+            (source,) = map(known_schema, step.children)
+            if source is not None and name in source.names:
+                return kept
         below = step.children
     return None
 

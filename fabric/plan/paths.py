@@ -13,8 +13,7 @@ import re
 from fabric.errors import PlanError
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
-from fabric.plan.node_text import node_text
-from fabric.plan.nodes import Node
+from fabric.plan.node import Node
 from fabric.plan.walk import walk
 
 PATH_MAX = 200
@@ -70,7 +69,7 @@ def check_path(path: str) -> str:
 def _doubled(node: Node, given: dict[str, Node]) -> PlanError:
     """The error for two different nodes of one path."""
     path = node.path
-    first, second = node_text(given[path])[:80], node_text(node)[:80]
+    first, second = given[path].text()[:80], node.text()[:80]
     free = quoted(free_name(path, given))
     return PlanError(
         f"two steps are called {quoted(path)}: {first} and {second}; write: .named({free})",

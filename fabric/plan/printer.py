@@ -9,8 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan.node_text import node_text
-from fabric.plan.nodes import Node
+from fabric.plan.node import Node
 from fabric.plan.paths import display_paths
 from fabric.plan.python import expr_text
 from fabric.plan.schema import schema_of
@@ -61,7 +60,7 @@ def columns_within(node: Node, room: int) -> str:
 
 def step_text(node: Node, most: int = _STEP_MAX) -> str:
     """The step of `node`, cut to `most` characters, after an argument where there is one."""
-    text = node_text(node)
+    text = node.text()
     if len(text) <= most:
         return text
     cut = text[: most - 4]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from keyword import iskeyword
 from typing import Any, NamedTuple
@@ -152,6 +152,17 @@ def frame_text(frame: Frame) -> str:
     'rows=(-2, 0)'
     """
     return f"{frame.unit}=({frame.start}, {frame.end})"
+
+
+def columns_text(exprs: Iterable[Expr]) -> str:
+    """Columns as arguments of a step."""
+    return ", ".join(column_text(expr) for expr in exprs)
+
+
+def one_or_list(texts: Iterable[str]) -> str:
+    """One argument as it is, several as a list."""
+    listed = list(texts)
+    return listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
 
 
 def sort_key_text(key: SortKey) -> str:

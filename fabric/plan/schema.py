@@ -1,24 +1,25 @@
 """Names and types of what a node puts out, inferred before anything runs.
 
-One job: `schema_of` a node and `type_of` an expression. Every field may be null and carries no
-metadata, whatever the source said. A node's schema is computed once and remembered while it lives.
+One job: `schema_of` and `sides_at` a node, `type_of` an expression. Every field may be null and
+carries no metadata, whatever the source said. A node's schema is computed once and remembered while
+it lives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import aggregate
 from fabric.plan.expr import Agg, Alias, Expr
-from fabric.plan.faults import ExprFault
+from fabric.plan.faults import ExprFault, quoted
 from fabric.plan.infer import infer, infer_agg
-from fabric.plan.nodes import Aggregate, Node
+from fabric.plan.mend import WRITE, of_fault, substituted
+from fabric.plan.node import Node, known_schema, remember_schema
 from fabric.plan.python import expr_text
-from fabric.plan.rules import output_schema
 from fabric.plan.walk import postorder
+from fabric.plan.zones import check_zones
 from fabric.wanted import check_wanted
 
 
@@ -40,7 +41,7 @@ def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
     >>> schema_of(Select(source, (Column("b"),))).names
     ['b']
     """
-    if (known := _remembered(node)) is not None:
+    if (known := known_schema(node)) is not None:
         return known
     for part in _unknown(node):
         check_wanted()
@@ -49,8 +50,8 @@ def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
             found = output_schema(part, inputs)
         except PlanError as error:
             raise error.at(node=(paths or {}).get(id(part), part.path)) from None
-        remember(part, found)
-    known = _remembered(node)  # perhaps by another task that shares the plan
+        remember_schema(part, found)
+    known = known_schema(node)  # perhaps by another task that shares the plan
     assert known is not None
     return known
 
@@ -70,9 +71,37 @@ def type_of(expr: Expr, schema: pa.Schema) -> pa.DataType:
         raise PlanError(fault.message + hint) from None
 
 
-def partial_schema(node: Aggregate) -> pa.Schema:
-    """What the partial phase of `node` puts out: keys, then state columns."""
-    return pa.schema(aggregate.partial_columns(node, schema_of(node.input)))
+def sides_at(node: Node) -> Mapping[str, pa.Schema]:
+    """What a node puts out aside where it stands in a plan, by tag; without hidden columns."""
+    return node.side_schemas(schema_of(node.children[0] if node.children else node))
+
+
+def output_schema(node: Node, inputs: Sequence[pa.Schema]) -> pa.Schema:
+    """The schema `node` puts out over `inputs`: fields that may be null, without metadata."""
+    try:
+        found = node.output(*inputs)
+        schema = found if isinstance(found, pa.Schema) else pa.schema(found)
+        check_zones(schema)
+        return schema
+    except ExprFault as fault:
+        raise of_fault(fault, node, lambda line: _right(line, inputs)) from None
+    except UnicodeEncodeError as error:  # half of a surrogate pair, say
+        raise PlanError(f"the name {quoted(error.object[:80])} is not Unicode text") from None
+    except UnicodeDecodeError as error:
+        raise PlanError(f"the source has a name that is not UTF-8: {error.object[:80]!r}") from None
+
+
+def _right(node: Node, inputs: Sequence[pa.Schema], tries: int = 8) -> Node | str | None:
+    """`node`, mended on where it is refused again; None where that is not known."""
+    try:
+        node.output(*inputs)
+    except ExprFault as fault:
+        if fault.old is None or fault.new is None or not tries:
+            return None
+        return _right(substituted(node, fault.old, fault.new), inputs, tries - 1)
+    except PlanError as error:
+        return error.message.partition(WRITE)[2] or None
+    return node
 
 
 def _unknown(node: Node) -> list[Node]:
@@ -81,20 +110,11 @@ def _unknown(node: Node) -> list[Node]:
         return [node]
 
     def below(part: Node) -> tuple[Node, ...]:
-        return () if _remembered(part) is not None else part.children
+        return () if known_schema(part) is not None else part.children
 
-    return [part for part in postorder(node, below) if _remembered(part) is None]
+    return [part for part in postorder(node, below) if known_schema(part) is None]
 
 
 def is_known(node: Node) -> bool:
     """Whether the schema of `node`, and so of all below it, was found before."""
-    return _remembered(node) is not None
-
-
-def _remembered(node: Node) -> pa.Schema | None:
-    return getattr(node, "_schema", None)
-
-
-def remember(node: Node, schema: pa.Schema) -> None:
-    """Let `schema_of` answer `schema` for `node`: for copies that differ in their path only."""
-    object.__setattr__(node, "_schema", schema)  # a frozen node has room for it
+    return known_schema(node) is not None

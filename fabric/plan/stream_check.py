@@ -10,24 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from fabric.errors import PlanError
 from fabric.plan.faults import quoted
-from fabric.plan.nodes import Node, Sink, Union
+from fabric.plan.node import Node
+from fabric.plan.nodes import Union
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import BlackholeTarget, StreamFileTarget
-from fabric.plan.stream_facts import Stream
-from fabric.plan.stream_steps import STEPS
-from fabric.plan.streams import (
-    HIDDEN,
-    AssignWindows,
-    Changes,
-    Deduplicate,
-    KeyedProcess,
-    LookupJoin,
-    SideOutput,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
-)
+from fabric.plan.stream import Stream
+from fabric.plan.streams import HIDDEN
 from fabric.plan.walk import postorder
 
 
@@ -53,51 +40,15 @@ def _unknown_below(node: Node) -> tuple[Node, ...]:
 
 def stream_after(node: Node, below: Sequence[Stream | None]) -> Stream | None:
     """What is known of the rows of `node`, given its inputs'; refuses what can't be."""
-    if isinstance(node, StreamScan):
-        return Stream(split=True)
-    rule = STEPS.get(type(node))
+    if not node.children:
+        return node.stream()
     if not any(below):
-        _refuse_bounded(node)
+        node.bounded()
         return None
     if any(stream is not None and stream.sinks for stream in below):
         return _written(node, below)
-    if rule is None:
-        return below[0]
     _no_hidden(node)
-    found: Stream | None = rule(node, *below)
-    return found
-
-
-def _refuse_bounded(node: Node) -> None:
-    """Refuse over rows with an end what only streams have."""
-    if isinstance(node, Sink) and isinstance(node.target, StreamFileTarget):
-        raise PlanError(
-            "write_stream is for streams, and these rows have an end; write: "
-            f".write_{node.target.format}({quoted(node.target.path)})"
-        )
-    if isinstance(node, Sink) and isinstance(node.target, BlackholeTarget):
-        raise PlanError("to_blackhole is for streams, and these rows have an end; leave it out")
-    if type(node) in _BOUNDED_WAYS:
-        raise needs_stream(type(node))
-
-
-def needs_stream(step: type[Node]) -> PlanError:
-    """The refusal of such a step over rows with an end."""
-    what, way = _BOUNDED_WAYS[step]
-    return PlanError(f"{what} is for streams, and these rows have an end; {way}")
-
-
-_BOUNDED_WAYS: dict[type, tuple[str, str]] = {
-    Watermark: ("with_watermark", "leave it out, or read them with fabric.streams.replay(…)"),
-    AssignWindows: ("assign_windows", 'write: .group_by_dynamic("time", every="15 minutes")'),
-    StreamAggregate: ("a window", 'write: .group_by_dynamic("time", every="15 minutes")'),
-    Deduplicate: ("deduplicate", "write: .distinct()"),
-    TopN: ("top_n", "write: .with_columns(rank=row_number().over(…)) and .filter(…)"),
-    KeyedProcess: ("process", "read them with fabric.streams.replay(…)"),
-    SideOutput: ("side_output", "there is none without a stream"),
-    LookupJoin: ("a lookup", "write: .join(other, …)"),
-    Changes: ("changes", "leave it out"),
-}
+    return node.stream(*below)
 
 
 def _written(node: Node, below: Sequence[Stream | None]) -> Stream:

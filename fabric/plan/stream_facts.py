@@ -1,18 +1,13 @@
-"""What is known of endless rows: their event time, and how they come.
+"""Whether a plan has an end, and how the rows of its streams come.
 
-One job: `Stream`, and small questions about plans of streams; `stream_check.py` finds it for a
-node.
+One job: small questions about whole plans of streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
-from fabric.plan.expr import Expr
-from fabric.plan.exprs import kept_names
-from fabric.plan.nodes import Node
+from fabric.plan.nodes import Groups, Node, SideOutput, StreamScan
 from fabric.plan.paths import assign_paths
 from fabric.plan.sources import (
     FlightStream,
@@ -23,34 +18,8 @@ from fabric.plan.sources import (
     ReplayStream,
     StreamSource,
 )
-from fabric.plan.streams import (
-    LATE,
-    Deduplicate,
-    SideOutput,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-)
+from fabric.plan.streams import LATE
 from fabric.plan.walk import walk
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """Endless rows. `time` is their column of event time, if there is one yet or still.
-
-    `ends` are columns that hold ends of windows which are complete: a row is as old as just before
-    them. `keys`: columns that changing results are told apart by. `split`: rows are still told
-    apart by the split they came from. `changes`: a row may replace an earlier one. `sinks`: they
-    were written already.
-    """
-
-    time: str = ""
-    ends: frozenset[str] = frozenset()
-    timed: bool = False
-    split: bool = False
-    changes: bool = False
-    sinks: bool = False
-    keys: tuple[str, ...] = ()
 
 
 def is_endless(root: Node) -> bool:
@@ -64,9 +33,8 @@ def drops_late(root: Node) -> frozenset[str]:
         return frozenset()
     steps, paths = list(walk(root)), assign_paths(root)
     read = {id(n.input) for n in steps if isinstance(n, SideOutput) and n.tag == LATE}
-    keeping = (StreamAggregate, Deduplicate, TopN)
     return frozenset(
-        paths[id(step)] for step in steps if isinstance(step, keeping) and id(step) not in read
+        paths[id(step)] for step in steps if isinstance(step, Groups) and id(step) not in read
     )
 
 
@@ -103,9 +71,3 @@ def task_of(split: str, n_tasks: int) -> int:
     """
     topic, _, partition = split.rpartition("-")
     return (crc32(topic.encode()) + int(partition)) % n_tasks
-
-
-def closing(keys: Sequence[Expr], stream: Stream) -> str:
-    """The key by which groups are complete one day: one that is the end of a window below."""
-    names = kept_names(keys)
-    return next((names[end] for end in sorted(stream.ends) if end in names), "")

@@ -9,41 +9,18 @@ from __future__ import annotations
 from html import escape
 
 from fabric.plan.layout import Layout, layout
-from fabric.plan.node_text import node_text
-from fabric.plan.nodes import (
-    Aggregate,
-    Distinct,
-    Exchange,
-    Join,
-    Node,
-    Scan,
-    Sink,
-    StageInput,
-    Union,
-)
+from fabric.plan.node import Node, Role
 from fabric.plan.paths import display_paths
 from fabric.plan.printer import columns_text, columns_within
-from fabric.plan.streams import (
-    Deduplicate,
-    KeyedProcess,
-    LookupJoin,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
-)
 from fabric.plan.walk import walk
 
 BOX_WIDTH, BOX_HEIGHT = 330, 62
 GAP_X, GAP_Y, MARGIN = 28, 34, 16
 _LETTERS = 44  # of 11 px monospace in a box
-_COLORS: dict[type, str] = {
-    Scan: "#2e7d32", StageInput: "#2e7d32", Exchange: "#d9690f", Sink: "#7b3fa0",
-    Join: "#1f5fa8", Union: "#1f5fa8", Aggregate: "#b3261e", Distinct: "#b3261e",
-    StreamScan: "#2e7d32", LookupJoin: "#1f5fa8", Watermark: "#00838f",
-    StreamAggregate: "#b3261e", Deduplicate: "#b3261e", TopN: "#b3261e", KeyedProcess: "#b3261e",
+_COLORS: dict[Role, str] = {
+    "source": "#2e7d32", "exchange": "#d9690f", "sink": "#7b3fa0", "combine": "#1f5fa8",
+    "group": "#b3261e", "time": "#00838f", "step": "#5f6b7a",
 }  # fmt: skip
-_OTHER = "#5f6b7a"
 
 
 def svg(root: Node) -> str:
@@ -84,8 +61,8 @@ def _box(node: Node, path: str, placed: Layout) -> str:
     """One node: frame, coloured edge, three lines."""
     column, layer = placed.places[id(node)]
     x, y = _left(column), _top(layer)
-    color = next((c for kind, c in _COLORS.items() if isinstance(node, kind)), _OTHER)
-    step, columns = node_text(node), columns_within(node, _LETTERS)
+    color = _COLORS[node.ROLE]
+    step, columns = node.text(), columns_within(node, _LETTERS)
     lines = (
         (path, 18, 'font-weight="bold" fill="#1b1f24"'),
         (step, 35, 'fill="#1b1f24"'),

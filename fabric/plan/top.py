@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fabric.plan.expr import Call, Column, Expr, Literal, output_name
 from fabric.plan.nodes import Filter, Window
-from fabric.plan.window import unaliased_over
+from fabric.plan.nodes.window import unaliased_over
 
 _COUNTED = ("row_number", "rank")
 _NUMBERS = (*_COUNTED, "dense_rank")

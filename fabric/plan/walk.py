@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Expr, IsIn, Over, Udf
 from fabric.plan.expr import children as expr_children
-from fabric.plan.nodes import Node
+from fabric.plan.node import Node
 from fabric.wanted import check_wanted
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import Literal
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan.durations import DURATION_US_MAX, duration_text
+from fabric.plan.durations import DURATION_US_MAX, duration_text, lengths_text
 from fabric.plan.faults import with_article
 from fabric.plan.zone_rules import zone_rules
 from fabric.plan.zones import divides_offsets, local_zone
@@ -296,3 +296,28 @@ def _few(kind: str, n: int, what: str) -> None:
             f"each row would be in {n} {kind} windows; at most {WINDOWS_PER_ROW_MAX} are allowed: "
             f"use a longer {what}"
         )
+
+
+def window_text(window: Window) -> str:
+    """A window as `fabric.tumbling` and its like make it.
+
+    >>> print(window_text(Sliding(3_600_000_000, 60_000_000)))
+    sliding("1 hour", "1 minute")
+    """
+    match window:
+        case Tumbling(size_us=size, offset_us=offset):
+            return f"tumbling({lengths_text(size)}{_shift_text(offset)})"
+        case Sliding(size_us=size, slide_us=slide, offset_us=offset):
+            return f"sliding({lengths_text(size, slide)}{_shift_text(offset)})"
+        case Cumulative(size_us=size, step_us=step, offset_us=offset):
+            return f"cumulative({lengths_text(size, step)}{_shift_text(offset)})"
+        case Session(gap_us=gap):
+            return f"session({lengths_text(gap)})"
+        case Count(n_rows=n_rows):
+            return f"count_window({n_rows})"
+        case Global():
+            return "global_window()"
+
+
+def _shift_text(offset_us: int) -> str:
+    return f", offset={lengths_text(offset_us)}" if offset_us else ""

@@ -18,7 +18,7 @@ from fabric.errors import PlanError
 from fabric.io.places import guarding
 from fabric.plan.codec import encode
 from fabric.plan.expr import Alias, Column, Expr, Udf
-from fabric.plan.nodes import Node, Plan, Scan, Select, Sink, Union
+from fabric.plan.nodes import Node, Plan, Scan, Select, Sink, StreamScan, Union
 from fabric.plan.sources import (
     FileSource,
     FileTarget,
@@ -31,7 +31,6 @@ from fabric.plan.sources import (
     StreamSource,
     Target,
 )
-from fabric.plan.streams import StreamScan
 from fabric.plan_rules import PlanRules
 from fabric.security.tokens import Signer
 

@@ -21,10 +21,9 @@ from fabric.coordinator.optimizer.trace import Fired, effects_text
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import graph_text
 from fabric.plan.check import check
-from fabric.plan.nodes import Plan, Scan, Sink, Union
+from fabric.plan.nodes import Plan, Scan, Sink, StreamScan, Union
 from fabric.plan.printer import tree
 from fabric.plan.sources import FileSource, Split, StreamFileTarget
-from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
 FOLDER = Path(__file__).parent / "streams"

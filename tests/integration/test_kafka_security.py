@@ -25,9 +25,8 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import AuthError
 from fabric.io.kafka import library
 from fabric.io.streams import stream_schema
-from fabric.plan.nodes import Sink
+from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.streams import StreamScan
 from fabric.telemetry.logs import configure_logs
 from tests.services.sasl import PASSWORD, SaslBroker, sasl_broker
 from tests.support.embedded import EmbeddedFabric, embedded_pair

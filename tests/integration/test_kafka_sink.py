@@ -27,9 +27,8 @@ from fabric.errors import (
     PlanError,
 )
 from fabric.io.streams import stream_schema
-from fabric.plan.nodes import Sink
+from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GeneratorStream, Guarantee, KafkaTarget
-from fabric.plan.streams import StreamScan
 from tests.services.kafka import SharedBroker, kafka_broker, own_broker
 from tests.services.sasl import PASSWORD, sasl_broker
 from tests.support.embedded import EmbeddedFabric, embedded_pair

@@ -15,8 +15,8 @@ from fabric.agent.streams import batching
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.source import SourceWatermarks
 from fabric.operators.streams import watermark
+from fabric.plan.nodes import StreamScan, Watermark
 from fabric.plan.sources import FileSource, ReplayStream
-from fabric.plan.streams import StreamScan, Watermark
 from tests.support import running
 from tests.support.embedded import embedded_pair
 

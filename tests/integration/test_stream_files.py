@@ -16,9 +16,8 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExternalError
 from fabric.io.streams import stream_schema
-from fabric.plan.nodes import Scan, Sink
+from fabric.plan.nodes import Scan, Sink, StreamScan
 from fabric.plan.sources import DatasetSource, DatasetTarget, GeneratorStream, StreamFileTarget
-from fabric.plan.streams import StreamScan
 from tests.support.damage import damaged_when_read, flip
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until

@@ -13,9 +13,8 @@ from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.io.streams import stream_schema
-from fabric.plan.nodes import Sink
+from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GeneratorStream, StreamFileTarget
-from fabric.plan.streams import StreamScan
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until
 

@@ -19,9 +19,8 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import PartitionLostError, PlanError
 from fabric.io.streams import generator, stream_schema
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal
-from fabric.plan.nodes import Filter
+from fabric.plan.nodes import Filter, StreamAggregate, StreamScan, Watermark
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.streams import StreamAggregate, StreamScan, Watermark
 from fabric.plan.windowing import Tumbling
 from tests.support import running
 from tests.support.compare import unlike

@@ -15,17 +15,19 @@ from fabric.operators.key_groups import N_KEY_GROUPS
 from fabric.plan.expr import Agg, Alias, Call, Case, Column, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
+    Deduplicate,
     Filter,
     Limit,
     Select,
     Sort,
     StageInput,
+    StreamScan,
     Union,
+    Watermark,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.streams import Deduplicate, StreamScan, Watermark
 from fabric.testing.operators import Kept
 
 A, I64 = Column("a"), pa.int64()

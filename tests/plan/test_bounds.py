@@ -20,7 +20,19 @@ from fabric.plan.bounds import BOUNDS, TEXT_CHARS_MAX, check_bounds
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Column, Udf
-from fabric.plan.nodes import Exchange, Node, NodeConfig, Plan, Scan, Sink, Sort
+from fabric.plan.nodes import (
+    NODES,
+    Deduplicate,
+    KeyedProcess,
+    Node,
+    NodeConfig,
+    Plan,
+    Scan,
+    Sink,
+    StateField,
+    StreamScan,
+    Watermark,
+)
 from fabric.plan.sources import (
     BlackholeTarget,
     DatasetTarget,
@@ -34,7 +46,6 @@ from fabric.plan.sources import (
     StreamSource,
     Target,
 )
-from fabric.plan.streams import Deduplicate, KeyedProcess, StateField, StreamScan, Watermark
 
 _NUMBERS = {
     FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT32,
@@ -76,6 +87,11 @@ ELSEWHERE = {
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
 MADE = StreamScan(GeneratorStream(), SCHEMA, path="in")
 HUGE = (1 << 31) - 1
+ALL_BOUNDS = BOUNDS | {
+    f"{kind.__name__}.{name}": most
+    for kind in (*NODES, StateField)
+    for name, most in kind.BOUNDS.items()
+}
 
 
 def numbers() -> Iterator[str]:
@@ -87,7 +103,7 @@ def numbers() -> Iterator[str]:
 
 def bounded(name: str) -> bool:
     message, _, field = name.partition(".")
-    return f"{CLASSES.get(message, message)}.{field}" in BOUNDS
+    return f"{CLASSES.get(message, message)}.{field}" in ALL_BOUNDS
 
 
 def test_every_number_of_a_plan_has_a_bound_or_sizes_nothing() -> None:
@@ -99,8 +115,8 @@ def test_every_number_of_a_plan_has_a_bound_or_sizes_nothing() -> None:
 
 def test_every_bound_is_of_a_field_there_is() -> None:
     kinds: dict[str, Any] = {**vars(sources), **vars(streams)}
-    kinds |= {kind.__name__: kind for kind in (Exchange, NodeConfig, Sort)}
-    for name in BOUNDS:
+    kinds |= {kind.__name__: kind for kind in (*NODES, NodeConfig, StateField)}
+    for name in ALL_BOUNDS:
         kind, _, field = name.partition(".")
         assert field in kinds[kind].__dataclass_fields__, name
 

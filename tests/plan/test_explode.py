@@ -7,7 +7,6 @@ import pytest
 
 from fabric.errors import PlanError
 from fabric.plan.codec import decode, encode
-from fabric.plan.node_text import node_text
 from fabric.plan.nodes import Explode, Plan, StageInput
 from fabric.plan.schema import schema_of
 
@@ -47,5 +46,5 @@ def test_refusals(node: Explode, message: str) -> None:
 
 def test_it_reads_as_python_and_travels() -> None:
     node = Explode(SOURCE, "l", outer=True, position="i")
-    assert node_text(node) == '.explode("l", outer=True, position="i")'
+    assert node.text() == '.explode("l", outer=True, position="i")'
     assert decode(encode(Plan(node))).root == node

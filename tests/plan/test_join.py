@@ -8,9 +8,8 @@ import pytest
 from fabric.errors import PlanError
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Call, Column, Expr, Udf
-from fabric.plan.join import condition_columns, output_columns
-from fabric.plan.node_text import node_text
 from fabric.plan.nodes import Join, JoinHow, Plan, Select, StageInput
+from fabric.plan.nodes.join import condition_columns, output_columns
 from fabric.plan.schema import schema_of
 
 LEFT = StageInput(0, pa.schema([("k", pa.int32()), ("v", pa.int64())]))
@@ -86,7 +85,7 @@ def test_refusals(node: Join, message: str) -> None:
 
 def test_it_reads_as_python_and_travels() -> None:
     node = Join(LEFT, RIGHT, (), (), "full", condition=NEAR)
-    assert node_text(node) == '.join(other, how="full", where=col("v") < col("v_right"))'
+    assert node.text() == '.join(other, how="full", where=col("v") < col("v_right"))'
     assert decode(encode(Plan(node))).root == node
     assert decode(encode(Plan(joined("right", NEAR)))).root == joined("right", NEAR)
 
@@ -95,7 +94,7 @@ def test_a_function_travels_with_its_code_and_its_mac() -> None:
     udf = Udf("twice", (Column("v"),), pa.int64(), "arrow", b"code", b"mac")
     node = Select(LEFT, (udf,))
     assert decode(encode(Plan(node))).root == node
-    assert node_text(node) == '.select(twice(col("v")))'
+    assert node.text() == '.select(twice(col("v")))'
     assert "code" not in repr(udf)
     with pytest.raises(PlanError, match='no column "vv"'):
         schema_of(Select(LEFT, (Udf("twice", (Column("vv"),), pa.int64(), "arrow", b""),)))

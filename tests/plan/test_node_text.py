@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from fabric.plan.expr import Agg, Call, Cast, Column, Literal, SortKey
-from fabric.plan.node_text import node_text
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -94,8 +93,8 @@ STEPS: list[tuple[Callable[[Scan], Node], str]] = [
 @pytest.mark.parametrize(("build", "text"), STEPS, ids=[text for _, text in STEPS])
 def test_step(build: Callable[[Scan], Node], text: str) -> None:
     node = build(read(FileSource("parquet", ("/x/*.pq", "/x/b.pq"))))
-    assert node_text(node) == text
-    assert SECRET not in node_text(node)
+    assert node.text() == text
+    assert SECRET not in node.text()
 
 
 def test_a_token_is_not_in_a_repr_either() -> None:
@@ -103,6 +102,5 @@ def test_a_token_is_not_in_a_repr_either() -> None:
 
 
 def test_literals_in_steps() -> None:
-    assert node_text(Filter(read(DatasetSource("d")), Call("eq", (A, Literal(1, pa.int64()))))) == (
-        '.filter(col("a") == lit(1, "int64"))'
-    )
+    node = Filter(read(DatasetSource("d")), Call("eq", (A, Literal(1, pa.int64()))))
+    assert node.text() == '.filter(col("a") == lit(1, "int64"))'

@@ -41,7 +41,8 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
-from fabric.plan.schema import is_known, partial_schema, schema_of, type_of
+from fabric.plan.nodes.aggregate import partial_schema
+from fabric.plan.schema import is_known, schema_of, type_of
 from fabric.plan.sources import FileTarget, MemorySource
 
 

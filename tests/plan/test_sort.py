@@ -10,8 +10,8 @@ from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Column, SortKey
 from fabric.plan.nodes import Plan, Scan, Sort, StageInput
+from fabric.plan.nodes.sort import range_column
 from fabric.plan.schema import schema_of
-from fabric.plan.sort import range_column
 from fabric.plan.sources import FileSource
 
 SCHEMA = pa.schema([("s", pa.dictionary(pa.int32(), pa.string())), ("__range", pa.int64())])

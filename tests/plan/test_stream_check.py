@@ -12,38 +12,37 @@ from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Call, Column, SortKey
 from fabric.plan.nodes import (
     Aggregate,
+    AssignWindows,
+    Changes,
+    Deduplicate,
     Distinct,
     Exchange,
     Filter,
     Join,
+    KeyedProcess,
     Limit,
+    LookupJoin,
     Node,
     NodeConfig,
     Plan,
     Select,
+    SideOutput,
     Sink,
     Sort,
+    StateField,
+    StreamAggregate,
+    StreamScan,
+    TopN,
     Union,
+    Watermark,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import DatasetTarget, FileTarget, GeneratorStream, StreamFileTarget
 from fabric.plan.step import schema_after
+from fabric.plan.stream import Stream, closing
 from fabric.plan.stream_check import stream_of
-from fabric.plan.stream_facts import Stream, closing, is_endless
-from fabric.plan.streams import (
-    AssignWindows,
-    Changes,
-    Deduplicate,
-    KeyedProcess,
-    LookupJoin,
-    SideOutput,
-    StateField,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
-)
+from fabric.plan.stream_facts import is_endless
 from fabric.plan.windowing import Count, Trigger, Tumbling
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE
 

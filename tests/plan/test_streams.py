@@ -16,9 +16,23 @@ from fabric.plan import plan_pb2 as pb
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Agg, Alias, Call, Column, SortKey, Udf
-from fabric.plan.exprs import exprs_of, map_exprs
-from fabric.plan.node_text import node_text
-from fabric.plan.nodes import Node, Plan, Sink
+from fabric.plan.exprs import map_exprs
+from fabric.plan.nodes import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    Node,
+    Plan,
+    SideOutput,
+    Sink,
+    StateField,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Watermark,
+)
 from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import (
@@ -35,22 +49,7 @@ from fabric.plan.sources import (
     StreamFileTarget,
     StreamSource,
 )
-from fabric.plan.streams import (
-    HIDDEN,
-    KIND,
-    WATERMARK,
-    AssignWindows,
-    Changes,
-    Deduplicate,
-    KeyedProcess,
-    LookupJoin,
-    SideOutput,
-    StateField,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
-)
+from fabric.plan.streams import HIDDEN, KIND, WATERMARK
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk
 from fabric.plan.windowing import (
@@ -133,8 +132,8 @@ SOURCES: list[tuple[StreamSource, str]] = [
 def test_sources_travel_and_are_shown(source: StreamSource, text: str) -> None:
     scan = StreamScan(source, SCHEMA, ("k", "ts"), 3)
     assert decode(encode(Plan(scan))).root == scan
-    assert node_text(replace(scan, columns=None)) == text
-    assert node_text(scan) == text + '.select("k", "ts")'
+    assert replace(scan, columns=None).text() == text
+    assert scan.text() == text + '.select("k", "ts")'
     assert SECRET not in repr(scan)
 
 
@@ -186,12 +185,12 @@ STEPS: list[tuple[Node, str]] = [
 @pytest.mark.parametrize(("node", "text"), STEPS)
 def test_steps_travel_and_are_shown(node: Node, text: str) -> None:
     assert decode(encode(Plan(node))).root == node
-    assert node_text(node) == text
+    assert node.text() == text
     check(Plan(node))
     own = Udf("other", (), pa.null(), "object", b"x")
     changed = map_exprs(node, lambda e: own if isinstance(e, Udf) else Call("f", (e,)))
-    assert len(exprs_of(changed)) == len(exprs_of(node))
-    assert changed is node or exprs_of(changed) != exprs_of(node)
+    assert len(changed.expressions) == len(node.expressions)
+    assert changed is node or changed.expressions != node.expressions
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from fabric.plan.expr import (
     columns_of,
     output_name,
 )
-from fabric.plan.exprs import exprs_of, map_exprs, with_exprs
+from fabric.plan.exprs import map_exprs, with_exprs
 from fabric.plan.layout import layout
 from fabric.plan.nodes import Filter, Join, Node, Plan, Scan, Select, Union
 from fabric.plan.printer import tree
@@ -72,7 +72,7 @@ def test_walk_goes_in_the_order_of_postorder_whatever_is_shared(seed: int) -> No
         expected = list(postorder(plan, lambda node: node.children))
         assert list(map(id, walk(plan))) == list(map(id, expected))
     for node in walk(root):
-        for expr in exprs_of(node):
+        for expr in node.expressions:
             both = Call("and", (expr, Call("or", (Column("a"), expr))))
             for part in (expr, both):
                 expected = list(postorder(part, children))
@@ -95,8 +95,8 @@ def test_map_exprs_that_changes_nothing_returns_the_same_object(seed: int) -> No
 @given(seed=seeds)
 def test_with_exprs_puts_them_where_exprs_of_found_them(seed: int) -> None:
     for node in walk(random_plan(Random(seed), TABLES)):
-        other = [Column(f"c{i}") for i in range(len(exprs_of(node)))]
-        assert list(exprs_of(with_exprs(node, other))) == other
+        other = [Column(f"c{i}") for i in range(len(node.expressions))]
+        assert list(with_exprs(node, other).expressions) == other
 
 
 def test_rewrite_keeps_sharing() -> None:

@@ -8,7 +8,6 @@ import pytest
 from fabric.errors import PlanError
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Agg, Alias, Column, Expr, Frame, Literal, Over, SortKey
-from fabric.plan.node_text import node_text
 from fabric.plan.nodes import Node, Plan, StageInput, Window
 from fabric.plan.schema import schema_of
 
@@ -95,7 +94,7 @@ def test_it_reads_as_python() -> None:
         Alias(Over(Agg("sum", T), (K,), keys, Frame("rows", -2, 0)), "w"),
         Alias(Over(Agg("lag", T, (number(1),)), (K,), (SortKey(T),)), "x"),
     )
-    assert node_text(Window(SOURCE, exprs)) == (
+    assert Window(SOURCE, exprs).text() == (
         '.with_columns(col("t").sum().over("k", order_by=["t", col("v").desc()], rows=(-2, 0))'
         '.alias("w"), col("t").lag(1).over("k", order_by="t").alias("x"))'
     )

@@ -18,10 +18,9 @@ from fabric.operators.contract import Context
 from fabric.operators.functions.trust import vouch
 from fabric.operators.streams.process.operator import ProcessOperator
 from fabric.plan.expr import Column, Udf
-from fabric.plan.nodes import StageInput
+from fabric.plan.nodes import KeyedProcess, StageInput, StateField
 from fabric.plan.process import Process
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import KeyedProcess, StateField
 
 SCHEMA = pa.schema([("k", pa.string()), ("at", pa.timestamp("us")), ("v", pa.int64())])
 OUTPUT = pa.schema([("k", pa.string()), ("n", pa.int64())])

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from fabric.io.streams import generator, stream_schema
 from fabric.plan.expr import Agg, Alias, Column
+from fabric.plan.nodes import StreamAggregate, StreamScan, Watermark
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.streams import StreamAggregate, StreamScan, Watermark
 from fabric.plan.windowing import Tumbling
 
 

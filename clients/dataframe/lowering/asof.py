@@ -27,7 +27,7 @@ from fabric.clients.dataframe.lowering.distances import distance, is_within
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.join import output_columns
+from fabric.plan.nodes.join import output_columns
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import schema_of
 from fabric.plan.types import common_type, is_comparable

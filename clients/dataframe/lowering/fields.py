@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric.plan import expr as plan
-from fabric.plan.exprs import exprs_of, map_exprs
+from fabric.plan.exprs import map_exprs
 from fabric.plan.nodes import Aggregate, Filter, Node, Select, Sort, WithColumns
 from fabric.plan.schema import schema_of
 from fabric.plan.types import is_struct, plain
@@ -19,7 +19,7 @@ def with_fields(node: Node) -> Node:
     """`node` with fields of structs for the dotted names that are no columns of its input."""
     if not isinstance(node, Select | WithColumns | Filter | Aggregate | Sort):
         return node
-    exprs = exprs_of(node)
+    exprs = node.expressions
     if not any("." in name for expr in exprs for name in plan.columns_of(expr)):
         return node
     schema = schema_of(node.input)

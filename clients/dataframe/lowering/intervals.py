@@ -10,7 +10,7 @@ from fabric.clients.dataframe.lowering.checks import checked_types
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.join import condition_columns
+from fabric.plan.nodes.join import condition_columns
 from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import rewrite_expr

@@ -13,8 +13,8 @@ from __future__ import annotations
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.join import JoinColumn, output_columns
 from fabric.plan.mend import free_name
+from fabric.plan.nodes.join import JoinColumn, output_columns
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import common_type
 

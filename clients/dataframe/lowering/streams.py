@@ -19,10 +19,9 @@ from fabric.clients.dataframe.aggregates import aggregate
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.stream_check import needs_stream, stream_of
-from fabric.plan.stream_facts import Stream, closing
-from fabric.plan.stream_kinds import has_window_columns
-from fabric.plan.streams import Domain, Late, StreamAggregate
+from fabric.plan.nodes import Domain, Late, StreamAggregate
+from fabric.plan.stream import Stream, closing
+from fabric.plan.stream_check import stream_of
 from fabric.plan.windowing import (
     WINDOW_END,
     WINDOW_START,
@@ -65,7 +64,7 @@ def stream_aggregate(
     step = _grouped(inner, windows)
     if not isinstance(made, nodes.Select):
         return step
-    shown = [WINDOW_START, WINDOW_END] if has_window_columns(step) else []
+    shown = [WINDOW_START, WINDOW_END] if step.has_window_columns else []
     n_keys = len(keys)
     columns = map(plan.Column, shown)
     return nodes.Select(step, (*made.exprs[:n_keys], *columns, *made.exprs[n_keys:]))
@@ -96,7 +95,7 @@ def _by_event_time(windows: Windows) -> bool:
 def event_time(stream: Stream | None, step: type[nodes.Node]) -> str:
     """The column of event time for a `step`; refuses a stream that has none, and a table (None)."""
     if stream is None:
-        raise needs_stream(step)
+        raise step.needs_stream()
     if stream.time:
         return stream.time
     if stream.timed:

@@ -19,15 +19,14 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.exprs import exprs_of
 from fabric.plan.faults import ExprFault
 from fabric.plan.functions import WINDOW_FUNCTIONS
 from fabric.plan.mend import free_name, of_fault
+from fabric.plan.nodes.window import infer_over
 from fabric.plan.printer import expr_text
 from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.walk import fold, walk_expr, with_expr_children
-from fabric.plan.window import infer_over
 from fabric.plan.written import call_around, moved_call
 
 
@@ -121,7 +120,7 @@ def _time_of_range(part: plan.Expr | None) -> plan.Expr | None:
 
 def _if_right(schema: pa.Schema, line: nodes.Node) -> nodes.Node | None:
     try:
-        for over in _innermost(exprs_of(line)):
+        for over in _innermost(line.expressions):
             infer_over(over, schema)
     except ExprFault:
         return None

@@ -21,8 +21,8 @@ from fabric.errors import ConfigError, PlanError
 from fabric.plan import sources
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
+from fabric.plan.nodes import StreamScan
 from fabric.plan.sources import KafkaStream, RowFormat
-from fabric.plan.streams import StreamScan
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

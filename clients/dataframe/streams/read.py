@@ -14,8 +14,7 @@ from fabric.clients.dataframe.names import choice, column_name, number, unknown_
 from fabric.clients.dataframe.streams.lengths import Length, us
 from fabric.errors import PlanError
 from fabric.plan import sources
-from fabric.plan.nodes import Node, Scan
-from fabric.plan.streams import StreamScan
+from fabric.plan.nodes import Node, Scan, StreamScan
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

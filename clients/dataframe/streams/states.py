@@ -17,7 +17,7 @@ from fabric.clients.dataframe.names import choice
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us
 from fabric.clients.dataframe.udf import own_object
 from fabric.errors import PlanError
-from fabric.plan.streams import StateField, StateKind, TtlOn
+from fabric.plan.nodes import StateField, StateKind, TtlOn
 from fabric.plan.types import numeric
 from fabric.state import Aggregate
 from fabric.state.spec import Fold

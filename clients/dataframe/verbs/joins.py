@@ -14,8 +14,8 @@ from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.nodes import LookupHow, LookupJoin
 from fabric.plan.stream_check import stream_of
-from fabric.plan.streams import LookupHow, LookupJoin
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

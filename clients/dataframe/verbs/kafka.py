@@ -21,11 +21,10 @@ from fabric.errors import PlanError
 from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
-from fabric.plan.nodes import Node
+from fabric.plan.nodes import Changes, Node
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import RAW, DatasetTarget, Guarantee, KafkaTarget, RowFormat
 from fabric.plan.stream_check import stream_of
-from fabric.plan.streams import Changes
 
 Upserts = TypeVar("Upserts", KafkaTarget, DatasetTarget)
 

@@ -18,8 +18,8 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
+from fabric.plan.nodes import Deduplicate
 from fabric.plan.stream_check import stream_of
-from fabric.plan.streams import Deduplicate
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

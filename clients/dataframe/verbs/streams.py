@@ -28,7 +28,23 @@ from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.faults import quoted
+from fabric.plan.nodes import (
+    BOUND_US,
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    Domain,
+    Keep,
+    KeyedProcess,
+    Late,
+    SideOutput,
+    StateField,
+    Strategy,
+    TopN,
+    Watermark,
+)
 from fabric.plan.process import Process, check_process
+from fabric.plan.schema import sides_at
 from fabric.plan.sources import (
     BlackholeTarget,
     DatasetTarget,
@@ -38,25 +54,9 @@ from fabric.plan.sources import (
     PostgresTarget,
     StreamMode,
 )
+from fabric.plan.stream import Stream, closing
 from fabric.plan.stream_check import stream_of
-from fabric.plan.stream_facts import Stream, closing
-from fabric.plan.stream_rules import sides_at
-from fabric.plan.streams import (
-    BOUND_US,
-    AssignWindows,
-    Changes,
-    Deduplicate,
-    Domain,
-    Keep,
-    KeyedProcess,
-    Late,
-    OnBad,
-    SideOutput,
-    StateField,
-    Strategy,
-    TopN,
-    Watermark,
-)
+from fabric.plan.streams import OnBad
 from fabric.plan.windowing import Cumulative, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:

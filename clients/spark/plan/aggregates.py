@@ -15,9 +15,9 @@ from pyarrow import types as t
 
 from fabric.clients.spark.expressions import spark_type
 from fabric.clients.spark.plan.relation import Relation
-from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Agg, Expr, Literal, output_name
 from fabric.plan.nodes import Aggregate
+from fabric.plan.nodes.aggregate import unaliased
 from fabric.plan.types import numeric, plain
 
 if TYPE_CHECKING:

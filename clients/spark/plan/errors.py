@@ -25,9 +25,8 @@ from fabric.errors import (
     PlanError,
 )
 from fabric.plan.expr import Agg, Alias, Expr, Over
-from fabric.plan.exprs import exprs_of
-from fabric.plan.join import condition_columns
 from fabric.plan.nodes import Join, Node, Scan
+from fabric.plan.nodes.join import condition_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.total import total
 from fabric.plan.walk import walk
@@ -168,7 +167,7 @@ def _parts(node: Node) -> Iterator[tuple[Expr, pa.Schema]]:
             yield node.condition, pa.schema([(c.name, c.dtype) for c in columns])
         return
     schema = node.schema if isinstance(node, Scan) else None
-    for expr in exprs_of(node):
+    for expr in node.expressions:
         inner = expr.input if isinstance(expr, Alias) else expr
         agg = inner.input if isinstance(inner, Over) else inner
         schema = schema or schema_of(node.children[0])

@@ -17,8 +17,8 @@ import pyarrow as pa
 from fabric.clients.spark.plan.relation import Relation, Scope, retyped
 from fabric.operators.expressions.predicates import filter_expr
 from fabric.plan.expr import Expr
-from fabric.plan.join import condition_columns, key_types, output_columns
 from fabric.plan.nodes import Join
+from fabric.plan.nodes.join import condition_columns, key_types, output_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -16,14 +16,12 @@ from fabric.clients.spark.plan.order import ROWS_MAX
 from fabric.clients.spark.types import spark_schema
 from fabric.errors import DataError, PlanError
 from fabric.plan.faults import quoted
-from fabric.plan.node_text import node_text
-from fabric.plan.nodes import Limit, Node, Scan, Sink, Window
+from fabric.plan.nodes import Limit, Node, Scan, Sink, StreamScan, Window
+from fabric.plan.nodes.window import aggs_of
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.sources import DatasetSource
-from fabric.plan.streams import StreamScan
 from fabric.plan.types import is_nested, plain
 from fabric.plan.walk import walk
-from fabric.plan.window import aggs_of
 
 Find = Callable[[Node], Iterator[str]]
 
@@ -128,7 +126,7 @@ def _streams(root: Node) -> Iterator[PlanError]:
     for node in walk(root):
         if isinstance(node, StreamScan):
             yield PlanError(
-                f"Spark can't run this: {node_text(node)} is a stream, and streams run on Fabric "
+                f"Spark can't run this: {node.text()} is a stream, and streams run on Fabric "
                 'alone: leave engine="spark" out, or run the plan embedded or on agents',
                 node=node.path,
             )

@@ -20,8 +20,8 @@ from fabric.clients.spark.plan.order import ordered
 from fabric.clients.spark.plan.relation import Relation
 from fabric.plan.expr import Agg, Cast, Frame, Literal, Over
 from fabric.plan.nodes import Window
+from fabric.plan.nodes.window import unaliased_over
 from fabric.plan.types import numeric, plain
-from fabric.plan.window import unaliased_over
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

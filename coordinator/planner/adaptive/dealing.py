@@ -23,7 +23,6 @@ from fabric.coordinator.planner.aggregates import has_partial_form
 from fabric.coordinator.planner.joins import MAY_BE_SENT
 from fabric.coordinator.planner.stages import Stage, StageGraph
 from fabric.plan.expr import Udf
-from fabric.plan.exprs import exprs_of
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -126,4 +125,4 @@ def _is_mergeable(graph: StageGraph, stage: Stage, node: Node) -> bool:
 
 
 def _is_python(node: Node) -> bool:
-    return any(isinstance(part, Udf) for expr in exprs_of(node) for part in walk_expr(expr))
+    return any(isinstance(part, Udf) for expr in node.expressions for part in walk_expr(expr))

@@ -15,13 +15,19 @@ from dataclasses import replace
 
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.stages import EdgeKind
-from fabric.plan.nodes import Explode, Filter, Node, Select, Sink, StageInput, WithColumns
-from fabric.plan.streams import (
+from fabric.plan.nodes import (
     Branches,
+    Explode,
+    Filter,
     Keyed,
     LookupJoin,
+    Node,
+    Select,
+    Sink,
+    StageInput,
     StreamScan,
     Watermark,
+    WithColumns,
     branch_side,
 )
 from fabric.plan.walk import rewrite, walk

@@ -19,21 +19,22 @@ from datetime import timedelta
 import pyarrow as pa
 
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, SortKey, output_name
-from fabric.plan.join import key_types, output_columns
 from fabric.plan.mend import free_name
-from fabric.plan.nodes import Node, Select, WithColumns
-from fabric.plan.schema import schema_of
-from fabric.plan.stream_check import stream_of
-from fabric.plan.stream_facts import Stream
-from fabric.plan.stream_kinds import as_join
-from fabric.plan.streams import (
+from fabric.plan.nodes import (
     AssignWindows,
     Deduplicate,
     LookupJoin,
+    Node,
+    Select,
     SideOutput,
     StreamAggregate,
     TopN,
+    WithColumns,
 )
+from fabric.plan.nodes.join import key_types, output_columns
+from fabric.plan.schema import schema_of
+from fabric.plan.stream import Stream
+from fabric.plan.stream_check import stream_of
 from fabric.plan.walk import walk
 
 _JUST_BEFORE = Literal(timedelta(microseconds=1), pa.duration("us"))
@@ -219,7 +220,7 @@ def _windows(node: AssignWindows, stream: Stream) -> AssignWindows:
 def _lookup(node: LookupJoin) -> LookupJoin:
     """Both sides with keys of one type as columns."""
     left, right = schema_of(node.input), schema_of(node.table)
-    types = key_types(as_join(node), left, right)
+    types = key_types(node.as_join, left, right)
     if _are_plain(node.left_keys, left, types) and _are_plain(node.right_keys, right, types):
         return node
     ours, theirs = _Columns(left), _Columns(right)
@@ -267,8 +268,8 @@ def _joined_names(node: LookupJoin, step: LookupJoin) -> dict[str, str]:
     now = {
         (column.source, column.right): column.name
         for column in output_columns(
-            as_join(step), schema_of(step.input), schema_of(step.table)
+            step.as_join, schema_of(step.input), schema_of(step.table)
         )
     }  # fmt: skip
-    before = output_columns(as_join(node), schema_of(node.input), schema_of(node.table))
+    before = output_columns(node.as_join, schema_of(node.input), schema_of(node.table))
     return {column.name: now[column.source, column.right] for column in before}

@@ -17,24 +17,24 @@ from dataclasses import replace
 import pyarrow as pa
 
 from fabric.errors import PlanError
+from fabric.plan.columns import visible
 from fabric.plan.expr import Alias, Column, Expr, Literal
-from fabric.plan.nodes import Node, Select, Sink, Union
-from fabric.plan.schema import schema_of
-from fabric.plan.stream_kinds import changes_results
-from fabric.plan.stream_rules import visible
-from fabric.plan.streams import (
-    HIDDEN,
-    KIND,
-    WATERMARK,
+from fabric.plan.nodes import (
     Changes,
     Deduplicate,
     KeyedProcess,
     LookupJoin,
+    Node,
+    Select,
     SideOutput,
+    Sink,
     StreamAggregate,
     TopN,
+    Union,
     Watermark,
 )
+from fabric.plan.schema import schema_of
+from fabric.plan.streams import HIDDEN, KIND, WATERMARK
 from fabric.plan.walk import walk
 
 _INSERT = Alias(Literal(0, pa.int8()), KIND)
@@ -67,7 +67,7 @@ def _wanted(root: Node) -> frozenset[int]:
             case StreamAggregate(time=time, closes=closes):
                 asks = bool(time or closes)
             case Deduplicate(closes=closes):
-                asks = bool(closes) or (id(node) in found and not changes_results(node))
+                asks = bool(closes) or (id(node) in found and not node.changes_results)
             case TopN(closes=closes):
                 asks = bool(closes)
             case KeyedProcess() | SideOutput() | Changes() | Sink():
@@ -91,9 +91,9 @@ def _made(node: Node, below: tuple[Node, ...], is_wanted: bool) -> Node:
         case Union():
             return node.with_children(_aligned(node, below))
         case StreamAggregate() | TopN():
-            return replace(node, input=below[0], kinds=changes_results(node))
+            return replace(node, input=below[0], kinds=node.changes_results)
         case Deduplicate():
-            changes = changes_results(node)
+            changes = node.changes_results
             has = WATERMARK in schema_of(below[0]).names
             rows = is_wanted and has and not changes and not node.closes
             return replace(node, input=below[0], kinds=changes, rows=rows)

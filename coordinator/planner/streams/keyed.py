@@ -16,9 +16,8 @@ from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.exchanges import exchange, gather, hash_by, refuse_broadcast
 from fabric.coordinator.planner.flows import Flow
 from fabric.plan.expr import output_name
-from fabric.plan.nodes import Node
+from fabric.plan.nodes import Keyed, KeyedProcess, LookupJoin, Node, StreamAggregate
 from fabric.plan.schema import schema_of, type_of
-from fabric.plan.streams import Keyed, KeyedProcess, LookupJoin, StreamAggregate
 
 
 def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:

@@ -24,8 +24,7 @@ from fabric.errors import CancelledError, ExternalError, FabricError, InternalEr
 from fabric.event_time import BEGINNING
 from fabric.operators.contract import Batches
 from fabric.plan.nodes import Node
-from fabric.plan.schema import schema_of
-from fabric.plan.stream_rules import sides_at
+from fabric.plan.schema import schema_of, sides_at
 
 
 class SlotChain:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fabric.errors import ConfigError, ExternalError, FabricError, UserError
 from fabric.operators.functions.trust import placed_functions
 from fabric.operators.functions.watched import number_of
-from fabric.plan.nodes import Node
-from fabric.plan.streams import KeyedProcess
+from fabric.plan.nodes import KeyedProcess, Node
 from fabric.plan.walk import walk
 
 STACK_LINES_MAX = 20

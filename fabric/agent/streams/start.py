@@ -40,9 +40,9 @@ from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
 from fabric.io.streams.protocol import Share, StreamReader
-from fabric.plan.nodes import Node, Sink
+from fabric.plan.nodes import Branches, Node, Sink, StreamScan, branch_side
 from fabric.plan.sources import Split
-from fabric.plan.streams import UNREADABLE, Branches, StreamScan, branch_side
+from fabric.plan.streams import UNREADABLE
 from fabric.plan.walk import walk
 
 

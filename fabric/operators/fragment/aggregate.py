@@ -21,10 +21,10 @@ from fabric.operators.fragment.aggregates.counts import counted, distinct
 from fabric.operators.fragment.bounds import Fit
 from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.relation import Names, Output, Relation, select
-from fabric.plan.aggregate import state_columns, state_name, unaliased
 from fabric.plan.expr import output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate
+from fabric.plan.nodes.aggregate import state_columns, state_name, unaliased
 from fabric.plan.schema import schema_of
 
 

@@ -15,7 +15,6 @@ from enum import IntEnum
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import (
     Agg,
     Alias,
@@ -28,7 +27,6 @@ from fabric.plan.expr import (
     children,
     output_name,
 )
-from fabric.plan.join import output_columns
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -43,6 +41,8 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
+from fabric.plan.nodes.aggregate import unaliased
+from fabric.plan.nodes.join import output_columns
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import numeric, plain
 

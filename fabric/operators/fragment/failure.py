@@ -13,7 +13,6 @@ from fabric.errors import ConfigError, ExpressionError, FabricError, InternalErr
 from fabric.io.files.source import check_rows, check_split
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.expr import Agg, Call, Case, Cast
-from fabric.plan.exprs import exprs_of
 from fabric.plan.nodes import Node, Scan
 from fabric.plan.sources import FileSource, Split
 from fabric.plan.walk import walk, walk_expr
@@ -74,7 +73,7 @@ def _computes(node: Node) -> bool:
     """Whether values can break in `node` itself."""
     return any(
         isinstance(part, Agg | Call | Case | Cast)
-        for expr in exprs_of(node)
+        for expr in node.expressions
         for part in walk_expr(expr)
     )
 

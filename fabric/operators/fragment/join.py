@@ -25,9 +25,9 @@ from fabric.operators.expressions.predicates import can_raise, filter_expr
 from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.plan.expr import Alias, Cast, Column, Expr, columns_of
-from fabric.plan.join import JoinColumn, condition_columns, key_types, output_columns
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import Join
+from fabric.plan.nodes.join import JoinColumn, condition_columns, key_types, output_columns
 
 _How = Literal["inner", "left", "right", "full", "semi", "anti"]
 _SWAPPED: dict[str, _How] = {"inner": "inner", "left": "right", "right": "left", "full": "full"}

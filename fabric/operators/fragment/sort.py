@@ -22,8 +22,8 @@ from fabric.operators.fragment.ranges import Ranges
 from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.plan.nodes import Sort, StageInput
+from fabric.plan.nodes.sort import WEIGHT
 from fabric.plan.schema import schema_of, type_of
-from fabric.plan.sort import WEIGHT
 from fabric.plan.types import plain
 
 Collect = Callable[[datafusion.DataFrame], list[pa.RecordBatch]]

@@ -16,7 +16,7 @@ from fabric.errors import AuthError, PlanError
 from fabric.operators.functions.raised import said
 from fabric.operators.functions.watched import watched
 from fabric.plan.expr import Expr, Udf
-from fabric.plan.exprs import exprs_of, map_exprs
+from fabric.plan.exprs import map_exprs
 from fabric.plan.nodes import Node
 from fabric.plan.walk import rewrite, rewrite_expr, walk, walk_expr
 from fabric.security.tokens import MAC_BYTES, Signer
@@ -34,7 +34,7 @@ def functions_of(root: Node) -> Iterator[Udf]:
 def placed_functions(root: Node) -> Iterator[tuple[Node, Udf]]:
     """The same with their nodes."""
     for node in walk(root):
-        for expr in exprs_of(node):
+        for expr in node.expressions:
             for part in walk_expr(expr):
                 if isinstance(part, Udf):
                     yield node, part

@@ -11,7 +11,7 @@ from fabric.event_time.windows import Clock, assign
 from fabric.operators.contract import Batches, Operator
 from fabric.operators.streams.columns import shown
 from fabric.operators.streams.windows.shape import event_times, sliced
-from fabric.plan.streams import AssignWindows
+from fabric.plan.nodes import AssignWindows
 from fabric.plan.windowing import WINDOW_END, WINDOW_START, clock_zone
 
 

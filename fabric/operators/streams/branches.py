@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric.operators.contract import Batches, Operator
-from fabric.plan.streams import branch_side
+from fabric.plan.nodes import branch_side
 
 
 class BranchesOperator(Operator):

@@ -19,14 +19,14 @@ from fabric.operators.streams.process.operator import ProcessOperator
 from fabric.operators.streams.top_n import top_n_operator
 from fabric.operators.streams.watermark import WatermarkOperator
 from fabric.operators.streams.windows.build import aggregate_operator
-from fabric.plan.nodes import Node
-from fabric.plan.streams import (
+from fabric.plan.nodes import (
     AssignWindows,
     Branches,
     Changes,
     Deduplicate,
     KeyedProcess,
     LookupJoin,
+    Node,
     StreamAggregate,
     TopN,
     Watermark,

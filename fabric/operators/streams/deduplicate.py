@@ -22,7 +22,7 @@ from fabric.operators.streams.late import Late
 from fabric.operators.streams.packed import with_key_groups
 from fabric.operators.streams.ranked import Ranking
 from fabric.plan.expr import Column, SortKey, output_name
-from fabric.plan.streams import Deduplicate
+from fabric.plan.nodes import Deduplicate
 
 _LAST = "__last"
 

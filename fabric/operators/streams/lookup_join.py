@@ -23,9 +23,8 @@ from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.streams.columns import Bools, Ints, only, rows_of, shown
 from fabric.plan.expr import Cast, Expr
 from fabric.plan.infer import infer
-from fabric.plan.join import key_types, output_columns
-from fabric.plan.stream_kinds import as_join
-from fabric.plan.streams import LookupJoin
+from fabric.plan.nodes import LookupJoin
+from fabric.plan.nodes.join import key_types, output_columns
 
 _ROWS_MAX = 1 << 16
 STREAM, TABLE = 0, 1
@@ -39,10 +38,10 @@ class LookupJoinOperator(Operator):
     ) -> None:
         self._how = node.how
         self._output = output
-        types = key_types(as_join(node), shown(stream), table)
+        types = key_types(node.as_join, shown(stream), table)
         self._stream_keys = _Keys(node.left_keys, types, stream)
         self._table_keys = _Keys(node.right_keys, types, table)
-        columns = output_columns(as_join(node), shown(stream), table)
+        columns = output_columns(node.as_join, shown(stream), table)
         self._stream_columns = [c.source for c in columns if not c.right]
         self._stream_columns += [f.name for f in stream if f.name not in shown(stream).names]
         self._table_columns = [column.source for column in columns if column.right]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from fabric.operators.streams.best import Best, BestOperator
 from fabric.operators.streams.ranked import Ranking
 from fabric.plan.expr import output_name
-from fabric.plan.streams import TopN
+from fabric.plan.nodes import TopN
 
 
 def top_n_operator(node: TopN, source: pa.Schema, output: pa.Schema) -> BestOperator:

@@ -32,7 +32,8 @@ from fabric.operators.functions.trust import load
 from fabric.operators.functions.watched import watched
 from fabric.operators.streams.columns import shown, us
 from fabric.plan.expr import Udf
-from fabric.plan.streams import BAD, Watermark
+from fabric.plan.nodes import Watermark
+from fabric.plan.streams import BAD
 
 _SPLITS = "splits.json"
 

@@ -8,20 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
+from google.protobuf.message import Message
 
 from fabric.plan import nodes as n
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.codec.limits import (
-    DEPTH_MAX,
-    EXPR_DEPTH_MAX,
-    EXPRS_MAX,
-    NODES_MAX,
-    VERSION,
-    Depths,
-)
-from fabric.plan.codec.places import write_source, write_target
-from fabric.plan.codec.stream_writer import StreamWriter
-from fabric.plan.codec.values import schema_to_bytes, types_to_bytes, write_value
 from fabric.plan.expr import (
     Agg,
     Alias,
@@ -38,9 +28,18 @@ from fabric.plan.expr import (
     children,
 )
 from fabric.plan.walk import postorder, walk
+from fabric.plan.wire.limits import (
+    DEPTH_MAX,
+    EXPR_DEPTH_MAX,
+    EXPRS_MAX,
+    NODES_MAX,
+    VERSION,
+    Depths,
+)
+from fabric.plan.wire.values import schema_to_bytes, types_to_bytes, write_value
 
 
-class Writer(StreamWriter):
+class Writer:
     """Writes one plan; make a new one for each."""
 
     def __init__(self) -> None:
@@ -58,7 +57,12 @@ class Writer(StreamWriter):
             inputs = [self._nodes[id(child)] for child in node.children]
             self._node_depths.add(inputs)
             message = self._message.nodes.add(path=node.path, inputs=inputs)
-            self._node(node, message)
+            found, field = node.write(self), node.WIRE
+            if isinstance(found, Message):
+                getattr(message, field).CopyFrom(found)
+                getattr(message, field).SetInParent()  # an empty one, too
+            else:
+                setattr(message, field, found)
             self._nodes[id(node)] = len(self._nodes)
         self._message.root = self._nodes[id(plan.root)]
         self._message.types = types_to_bytes(list(self._types))
@@ -76,81 +80,12 @@ class Writer(StreamWriter):
             )
         return self._message
 
-    # ---- nodes
-    def _node(self, node: n.Node, message: pb.Node) -> None:
-        match node:
-            case n.Scan() | n.StageInput():
-                self._leaf(node, message)
-            case n.Filter(predicate=predicate):
-                message.filter = self._expr(predicate)
-            case n.Select(exprs=exprs):
-                message.select.CopyFrom(pb.Select(exprs=self._all(exprs)))
-            case n.WithColumns(exprs=exprs, replace=replace):
-                message.with_columns.CopyFrom(
-                    pb.WithColumns(exprs=self._all(exprs), replace=replace)
-                )
-            case n.Aggregate(keys=keys, aggs=aggs, phase=phase):
-                message.aggregate.CopyFrom(
-                    pb.Aggregate(keys=self._all(keys), aggs=self._all(aggs), phase=phase)
-                )
-            case n.Join():
-                message.join.CopyFrom(self._join(node))
-            case _:
-                self._plain(node, message)
-
-    def _leaf(self, node: n.Scan | n.StageInput, message: pb.Node) -> None:
-        schema = self._schema(node.schema)
-        if isinstance(node, n.StageInput):
-            message.stage_input.CopyFrom(pb.StageInput(edge=node.edge, schema=schema))
-            return
-        scan = pb.Scan(source=write_source(node.source), schema=schema, scan_id=node.scan_id)
-        if node.columns is not None:
-            scan.columns.CopyFrom(pb.Names(names=node.columns))
-        if node.predicate is not None:
-            scan.predicate = self._expr(node.predicate)
-        if node.limit is not None:
-            scan.limit = node.limit
-        message.scan.CopyFrom(scan)
-
-    def _plain(self, node: n.Node, message: pb.Node) -> None:
-        match node:
-            case n.Sort(keys=keys, phase=phase, n_ranges=n_ranges):
-                self._all(key.input for key in keys)
-                message.sort.CopyFrom(
-                    pb.Sort(keys=self._keys(keys), phase=phase, n_ranges=n_ranges)
-                )
-            case n.Window(exprs=exprs):
-                message.window.CopyFrom(pb.Window(exprs=self._all(exprs)))
-            case n.Explode(column=column, outer=outer, position=position):
-                message.explode.CopyFrom(pb.Explode(column=column, outer=outer, position=position))
-            case n.Limit(n=number, offset=offset):
-                message.limit.CopyFrom(pb.Limit(n=number, offset=offset))
-            case n.Distinct():
-                message.distinct.SetInParent()
-            case n.Union():
-                message.union.SetInParent()
-            case n.Exchange():
-                message.exchange.CopyFrom(_exchange(node))
-            case n.Sink(target=target):
-                message.sink.CopyFrom(pb.Sink(target=write_target(target)))
-            case _:
-                self._stream(node, message)
-
-    def _join(self, node: n.Join) -> pb.Join:
-        return pb.Join(
-            left_keys=self._all(node.left_keys),
-            right_keys=self._all(node.right_keys),
-            how=node.how,
-            suffix=node.suffix,
-            strategy=node.strategy,
-            condition=None if node.condition is None else self._expr(node.condition),
-        )
-
     # ---- expressions
-    def _all(self, exprs: Iterable[Expr]) -> list[int]:
-        return [self._expr(expr) for expr in exprs]
+    def exprs(self, roots: Iterable[Expr]) -> list[int]:
+        """See `WireWriter`."""
+        return [self.expr(root) for root in roots]
 
-    def _expr(self, root: Expr) -> int:
+    def expr(self, root: Expr) -> int:
         """The index of `root`; it and what is below it are written when they are new."""
 
         def below(part: Expr) -> tuple[Expr, ...]:
@@ -176,7 +111,7 @@ class Writer(StreamWriter):
                 message.case.CopyFrom(pb.Case(parts=below))
             case Cast(dtype=dtype, try_=try_):
                 message.cast.input = below[0]
-                message.cast.type = self._type(dtype)
+                message.cast.type = self.dtype(dtype)
                 setattr(message.cast, "try", try_)
             case IsIn(values=values):
                 literals = [self._literal(value) for value in values]
@@ -193,6 +128,12 @@ class Writer(StreamWriter):
                 message.udf.CopyFrom(self._udf(part, below))
             case _:
                 raise ValueError(f"a {type(part).__name__} is not an expression")
+
+    def sort_keys(self, keys: Iterable[SortKey]) -> list[pb.SortKey]:
+        """See `WireWriter`."""
+        keys = list(keys)
+        self.exprs(key.input for key in keys)
+        return self._keys(keys)
 
     def _keys(self, keys: Iterable[SortKey]) -> list[pb.SortKey]:
         """Sort keys whose expressions were written before."""
@@ -220,30 +161,22 @@ class Writer(StreamWriter):
         return pb.Udf(
             name=udf.name,
             args=below,
-            type=self._type(udf.dtype),
+            type=self.dtype(udf.dtype),
             kind=udf.kind,
             payload=udf.payload,
             mac=udf.mac,
         )
 
     def _literal(self, literal: Literal) -> pb.Literal:
-        message = pb.Literal(type=self._type(literal.dtype))
+        message = pb.Literal(type=self.dtype(literal.dtype))
         write_value(literal, message)
         return message
 
     # ---- tables
-    def _type(self, dtype: pa.DataType) -> int:
+    def dtype(self, dtype: pa.DataType) -> int:
+        """See `WireWriter`."""
         return self._types.setdefault(dtype, len(self._types))
 
-    def _schema(self, schema: pa.Schema) -> int:
+    def schema(self, schema: pa.Schema) -> int:
+        """See `WireWriter`."""
         return self._schemas.setdefault(schema_to_bytes(schema), len(self._schemas))
-
-
-def _exchange(node: n.Exchange) -> pb.Exchange:
-    return pb.Exchange(
-        kind=node.kind,
-        keys=node.keys,
-        n_partitions=node.n_partitions,
-        mode=node.mode,
-        compression="" if node.compression == "none" else node.compression,
-    )

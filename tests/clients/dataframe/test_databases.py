@@ -8,9 +8,8 @@ from fabric import DataFrame, col, count, streams
 from fabric.clients.dataframe.databases import by_changes, postgres_target
 from fabric.errors import ConfigError, PlanError
 from fabric.plan.check import check
-from fabric.plan.nodes import Node, Plan, Sink
+from fabric.plan.nodes import Changes, Node, Plan, Sink
 from fabric.plan.sources import PostgresTarget
-from fabric.plan.streams import Changes
 
 DSN = "postgresql://ann:gehe1m@localhost/shop"
 

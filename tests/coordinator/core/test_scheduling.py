@@ -9,8 +9,8 @@ from typing import Any
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.events import AgentDrained, JobRestarted, Tick
 from fabric.io.streams import stream_schema
+from fabric.plan.nodes import StreamScan
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.streams import StreamScan
 
 AWAY = pb.ErrorDetail(kind="PeerLostError", message="no answer")
 

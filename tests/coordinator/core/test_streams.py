@@ -22,9 +22,8 @@ from fabric.coordinator.planner.stages import RESULT, Stage, StageGraph
 from fabric.errors import ConfigError, DataError
 from fabric.event_time import END_OF_TIME
 from fabric.io.streams import stream_schema
-from fabric.plan.nodes import Sink
+from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GateTarget, GeneratorStream
-from fabric.plan.streams import StreamScan
 
 AGENTS = ("x", "y")
 

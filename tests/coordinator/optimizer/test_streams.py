@@ -16,22 +16,29 @@ from fabric.coordinator.optimizer.rule import unnoted
 from fabric.coordinator.optimizer.share_subplans import share_subplans
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal, SortKey
-from fabric.plan.nodes import Aggregate, Filter, Node, Plan, Select, Sink, Union, WithColumns
-from fabric.plan.schema import schema_of
-from fabric.plan.sources import GeneratorStream, StreamFileTarget
-from fabric.plan.stream_check import stream_of
-from fabric.plan.streams import (
+from fabric.plan.nodes import (
+    Aggregate,
     AssignWindows,
     Changes,
     Deduplicate,
+    Filter,
     KeyedProcess,
     LookupJoin,
+    Node,
+    Plan,
+    Select,
     SideOutput,
+    Sink,
     StreamAggregate,
     StreamScan,
     TopN,
+    Union,
     Watermark,
+    WithColumns,
 )
+from fabric.plan.schema import schema_of
+from fabric.plan.sources import GeneratorStream, StreamFileTarget
+from fabric.plan.stream_check import stream_of
 from fabric.plan.walk import walk
 from fabric.plan.windowing import Tumbling
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written

@@ -15,28 +15,26 @@ from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Alias, Call, Column, Literal, SortKey
 from fabric.plan.nodes import (
+    Branches,
+    Changes,
     Filter,
+    LookupJoin,
     Node,
     NodeConfig,
     Plan,
     Select,
+    SideOutput,
     Sink,
+    StreamAggregate,
+    StreamScan,
+    TopN,
     Union,
+    Watermark,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import FollowedFiles
-from fabric.plan.streams import (
-    WATERMARK,
-    Branches,
-    Changes,
-    LookupJoin,
-    SideOutput,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
-)
+from fabric.plan.streams import WATERMARK
 from fabric.plan.walk import walk
 from tests.coordinator.planner.test_streams import (
     BY_MINUTE,

@@ -23,10 +23,8 @@ from fabric.coordinator.preparation import Surroundings, prepare
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import encode
-from fabric.plan.nodes import Exchange, Plan, Scan, Sink
+from fabric.plan.nodes import Exchange, Plan, Scan, Sink, StreamScan
 from fabric.plan.sources import DatasetTarget, Split
-from fabric.plan.stream_kinds import keeps_state_in
-from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 from tests.support.plans.streams import random_stream, written
 
@@ -128,7 +126,7 @@ def test_a_stored_job_knows_it_still() -> None:
 @given(seed=st.integers(0, 1 << 32))
 def test_planning_changes_no_path_that_state_is_configured_by(seed: int) -> None:
     plan = check(Plan(written(random_stream(Random(seed)))))
-    wanted = {node.path for node in walk(plan.root) if keeps_state_in(node)}
+    wanted = {node.path for node in walk(plan.root) if node.state_places}
     optimised = optimize(plan)
     splits = {
         node.path: [Split("a"), Split("b")]

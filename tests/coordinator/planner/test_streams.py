@@ -23,36 +23,32 @@ from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
+    AssignWindows,
+    Changes,
+    Deduplicate,
     Exchange,
     Filter,
+    KeyedProcess,
+    LookupJoin,
     Node,
     NodeConfig,
     Plan,
     Scan,
     Select,
+    SideOutput,
     Sink,
     StageInput,
+    StreamAggregate,
+    StreamScan,
+    TopN,
     Union,
+    Watermark,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import GeneratorStream, KafkaStream, Split, StreamFileTarget
 from fabric.plan.stream_facts import finds_splits, task_of
-from fabric.plan.streams import (
-    HIDDEN,
-    KIND,
-    WATERMARK,
-    AssignWindows,
-    Changes,
-    Deduplicate,
-    KeyedProcess,
-    LookupJoin,
-    SideOutput,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
-)
+from fabric.plan.streams import HIDDEN, KIND, WATERMARK
 from fabric.plan.walk import walk
 from fabric.plan.windowing import Tumbling
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written

@@ -39,10 +39,9 @@ from fabric.io.sinks.protocol import Handle, unfolded
 from fabric.operators.contract import Operator
 from fabric.operators.streams.build import stream_operator
 from fabric.plan.expr import Agg, Alias, Column
-from fabric.plan.nodes import StageInput
+from fabric.plan.nodes import StageInput, StreamAggregate
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import KafkaTarget
-from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Count
 from fabric.testing.operators import Rows, run_rescaled
 from tests.services.kafka import kafka_broker

@@ -16,11 +16,11 @@ from fabric.operators.fragment.aggregates import FORMS
 from fabric.operators.fragment.aggregates.moments import RESULTS
 from fabric.operators.fragment.aggregates.quantiles import SAMPLE
 from fabric.operators.streams.accumulators import Aggregates, RowGroups
-from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Agg, Alias, Column, Expr, Literal
 from fabric.plan.faults import ExprFault
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate, StageInput
+from fabric.plan.nodes.aggregate import unaliased
 from fabric.plan.schema import schema_of
 from fabric.plan.types import is_comparable, numeric
 from tests.support.compare import unlike

@@ -19,9 +19,8 @@ from fabric.event_time import BEGINNING
 from fabric.operators.contract import Context
 from fabric.operators.streams.build import stream_operator
 from fabric.plan.expr import Agg, Alias, Column
-from fabric.plan.nodes import StageInput
+from fabric.plan.nodes import StageInput, StreamAggregate, Watermark
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import StreamAggregate, Watermark
 from fabric.plan.windowing import Cumulative, Session, Sliding, Tumbling, Window
 from fabric.testing.operators import Rows, Step, Until, check_operator
 from tests.support.duckdb.event_time import sessions_sql, watermarks_sql, windows_sql

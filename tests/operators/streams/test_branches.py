@@ -9,10 +9,9 @@ import pyarrow as pa
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators.chain import Chain, build_chain
 from fabric.plan.expr import Call, Column, Literal
-from fabric.plan.nodes import Filter
+from fabric.plan.nodes import Branches, Filter, StreamScan, Watermark
+from fabric.plan.schema import sides_at
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.stream_rules import sides_at
-from fabric.plan.streams import Branches, StreamScan, Watermark
 from fabric.testing.operators import Kept
 
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us"))])

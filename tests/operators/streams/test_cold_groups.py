@@ -19,8 +19,7 @@ from fabric.operators.chain import build_chain
 from fabric.operators.contract import Context, Operator
 from fabric.operators.key_groups import N_KEY_GROUPS
 from fabric.plan.expr import Agg, Alias, Column
-from fabric.plan.nodes import StageInput
-from fabric.plan.streams import StreamAggregate
+from fabric.plan.nodes import StageInput, StreamAggregate
 from fabric.plan.windowing import (
     Count,
     Cumulative,

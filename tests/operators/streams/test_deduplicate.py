@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from fabric.event_time import BEGINNING
 from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.plan.expr import Column
-from fabric.plan.nodes import StageInput
+from fabric.plan.nodes import Deduplicate, StageInput
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import KIND, WATERMARK, Deduplicate
+from fabric.plan.streams import KIND, WATERMARK
 from fabric.testing.operators import Clock, Rows, Until, check_operator, run_straight
 from tests.support.changes import settled
 from tests.support.little_memory import ROOMS, below

@@ -10,9 +10,9 @@ from fabric.errors import InternalError
 from fabric.operators.streams import lookup_join
 from fabric.operators.streams.lookup_join import STREAM, TABLE, LookupJoinOperator
 from fabric.plan.expr import Call, Column, Literal
-from fabric.plan.nodes import StageInput
+from fabric.plan.nodes import LookupJoin, StageInput
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import KIND, WATERMARK, LookupJoin
+from fabric.plan.streams import KIND, WATERMARK
 from fabric.testing.operators import Rows, Until, check_operator
 from tests.support.changes import settled
 

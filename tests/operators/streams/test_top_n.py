@@ -10,9 +10,9 @@ from fabric.event_time import BEGINNING
 from fabric.operators.streams import ranked
 from fabric.operators.streams.top_n import top_n_operator
 from fabric.plan.expr import Column, SortKey
-from fabric.plan.nodes import StageInput
+from fabric.plan.nodes import StageInput, TopN
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import KIND, WATERMARK, TopN
+from fabric.plan.streams import KIND, WATERMARK
 from fabric.testing.operators import Rows, Until, check_operator, run_straight
 from tests.support.changes import settled
 from tests.support.little_memory import ROOMS, below

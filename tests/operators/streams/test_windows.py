@@ -19,10 +19,9 @@ from fabric.operators.contract import Context, Operator
 from fabric.operators.key_groups import N_KEY_GROUPS
 from fabric.operators.streams.build import stream_operator
 from fabric.plan.expr import Agg, Alias, Column
-from fabric.plan.nodes import StageInput
+from fabric.plan.nodes import StageInput, StreamAggregate
 from fabric.plan.schema import schema_of
-from fabric.plan.stream_kinds import changes_results
-from fabric.plan.streams import KIND, StreamAggregate
+from fabric.plan.streams import KIND
 from fabric.plan.windowing import (
     Count,
     Cumulative,
@@ -64,7 +63,7 @@ def aggregate(window: Window | None, *, keyed: bool = True, **more: Any) -> Stre
         StageInput(0, SCHEMA), KEY if keyed else (), AGGS, window, "t" if timed else "", late="side"
     )
     node = replace(node, **more)
-    return replace(node, kinds=changes_results(node))
+    return replace(node, kinds=node.changes_results)
 
 
 def maker(node: StreamAggregate, schema: pa.Schema = SCHEMA) -> Callable[[], Operator]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fabric.errors import FabricError, PlanError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.check import check
-from fabric.plan.codec import BYTES_MAX, VERSION, decode, encode, limits
+from fabric.plan.codec import BYTES_MAX, VERSION, decode, encode
 from fabric.plan.expr import Call, Column, Expr, IsIn, Literal
 from fabric.plan.nodes import (
     Aggregate,
@@ -48,6 +48,7 @@ from fabric.plan.sources import (
     StreamFileTarget,
 )
 from fabric.plan.walk import walk
+from fabric.plan.wire import limits
 from tests.support.folded import folded
 from tests.support.plans import random_plan, random_tables
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fabric.plan.join import JoinColumn, condition_columns, key_types, output_columns
 from fabric.plan.nodes import Join
+from fabric.plan.nodes.join import JoinColumn, condition_columns, key_types, output_columns
 from fabric.plan.schema import schema_of
 from tests.support.duckdb.expressions import Columns, Typed, coerced, expr_sql
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Expr, output_name
 from fabric.plan.nodes import (
     Aggregate,
@@ -30,10 +29,11 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
+from fabric.plan.nodes.aggregate import unaliased
+from fabric.plan.nodes.window import unaliased_over
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
 from fabric.plan.walk import walk
-from fabric.plan.window import unaliased_over
 from tests.support.duckdb.expressions import aggregate_sql, expr_sql, type_sql
 from tests.support.duckdb.joins import join_sql
 from tests.support.duckdb.windows import order_sql, over_sql

@@ -14,7 +14,6 @@ from random import Random
 import pyarrow as pa
 
 from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, output_name
-from fabric.plan.join import condition_columns
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -34,6 +33,7 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
+from fabric.plan.nodes.join import condition_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
 from fabric.plan.types import common_type, is_list, is_nested

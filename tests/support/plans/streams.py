@@ -13,24 +13,31 @@ import pyarrow as pa
 
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, SortKey, Udf
 from fabric.plan.mend import free_name
-from fabric.plan.nodes import Exchange, Filter, Node, Scan, Select, Sink, Union, WithColumns
-from fabric.plan.schema import schema_of
-from fabric.plan.sources import GeneratorStream, MemorySource, StreamFileTarget
-from fabric.plan.stream_check import stream_of
-from fabric.plan.stream_facts import Stream, closing
-from fabric.plan.streams import (
+from fabric.plan.nodes import (
     AssignWindows,
     Changes,
     Deduplicate,
+    Exchange,
+    Filter,
     KeyedProcess,
     LookupHow,
     LookupJoin,
+    Node,
+    Scan,
+    Select,
+    Sink,
     StateField,
     StreamAggregate,
     StreamScan,
     TopN,
+    Union,
     Watermark,
+    WithColumns,
 )
+from fabric.plan.schema import schema_of
+from fabric.plan.sources import GeneratorStream, MemorySource, StreamFileTarget
+from fabric.plan.stream import Stream, closing
+from fabric.plan.stream_check import stream_of
 from fabric.plan.windowing import (
     Count,
     Cumulative,

@@ -12,7 +12,6 @@ import pytest
 from fabric.plan.check import check
 from fabric.plan.codec import encode
 from fabric.plan.expr import Agg, Call
-from fabric.plan.exprs import exprs_of
 from fabric.plan.functions import AGGREGATES, FUNCTIONS, WINDOW_FUNCTIONS
 from fabric.plan.nodes import Limit, Plan, Sort
 from fabric.plan.schema import schema_of, type_of
@@ -50,7 +49,7 @@ def test_they_are_valid_and_cover_everything() -> None:
         for node in walk(check(one).root):
             seen[type(node).__name__] += 1
             seen[getattr(node, "how", "")] += 1
-            for expr in exprs_of(node):
+            for expr in node.expressions:
                 seen.update(p.function for p in walk_expr(expr) if isinstance(p, Call | Agg))
     nodes = {"Scan", "Filter", "Select", "WithColumns", "Aggregate", "Join", "Sort", "Limit",
              "Distinct", "Union", "Exchange", "Window", "Explode"}  # fmt: skip

@@ -18,8 +18,8 @@ from fabric.operators.fragment.windows.pruned import can_prune, pruned
 from fabric.operators.fragment.windows.stored import Collect, store
 from fabric.plan.expr import Over, SortKey
 from fabric.plan.nodes import Window
+from fabric.plan.nodes.window import unaliased_over
 from fabric.plan.schema import schema_of
-from fabric.plan.window import unaliased_over
 
 Wanted = Sequence[tuple[Over, pa.Field]]
 

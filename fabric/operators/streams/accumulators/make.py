@@ -34,11 +34,11 @@ from fabric.operators.streams.accumulators.pairs import PairMoments
 from fabric.operators.streams.accumulators.picks import Extreme, Met
 from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
 from fabric.operators.streams.accumulators.sets import ApproximateDistinct, Distinct
-from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Agg, Expr, Literal, children, output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.infer import infer, infer_agg
 from fabric.plan.literals import scalar_of
+from fabric.plan.nodes.aggregate import unaliased
 from fabric.plan.types import bounded, flat_type, is_nested, numeric
 
 Evaluate = Callable[[pa.RecordBatch], pa.Array]

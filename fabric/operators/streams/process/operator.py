@@ -35,6 +35,7 @@ from fabric.operators.streams.process.layers import Layers
 from fabric.operators.streams.process.requests import Requests
 from fabric.operators.streams.process.specs import state_specs
 from fabric.plan.expr import output_name
+from fabric.plan.nodes import KeyedProcess
 from fabric.plan.process import (
     Process,
     Returned,
@@ -43,8 +44,7 @@ from fabric.plan.process import (
     per_key,
     timers_by_key,
 )
-from fabric.plan.stream_rules import sides_of
-from fabric.plan.streams import ERRORS, KeyedProcess
+from fabric.plan.streams import ERRORS
 from fabric.state import StateStore, open_states
 
 _WATERMARK, _NOW, _TIMERS = "watermark", "now", "timers"
@@ -66,7 +66,7 @@ class ProcessOperator(Operator):
         self._output = output
         self._names = list(map(output_name, node.keys))
         self._key_schema = pa.schema([source.field(name) for name in self._names])
-        self._sides = sides_of(node, source)
+        self._sides = node.side_schemas(source)
         self._timers = Timers()
         self._timer_keys = GroupTable(self._key_schema)
         self._requests = Requests(node.timers)

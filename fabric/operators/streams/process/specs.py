@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.operators.functions.trust import load_anew
-from fabric.plan.streams import StateField
+from fabric.plan.nodes import StateField
 from fabric.plan.types import plain
 from fabric.state import Aggregate, StateSpec
 

@@ -13,8 +13,7 @@ from fabric.operators.streams.windows.running import Running
 from fabric.operators.streams.windows.session_windows import SessionWindows
 from fabric.operators.streams.windows.time_windows import TimeWindows
 from fabric.operators.streams.windows.windowed import Windowed
-from fabric.plan.stream_kinds import changes_results
-from fabric.plan.streams import StreamAggregate
+from fabric.plan.nodes import StreamAggregate
 from fabric.plan.windowing import Count, Global, Session
 
 
@@ -29,6 +28,6 @@ def aggregate_operator(node: StreamAggregate, output: pa.Schema, source: pa.Sche
             return Running(node, output, source)
         case None if not node.closes:
             return Running(node, output, source)
-    if changes_results(node):
+    if node.changes_results:
         return ChangingWindows(node, output, source)
     return TimeWindows(node, output, source)

@@ -17,7 +17,7 @@ from fabric.event_time.windows import expanded, starts
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids
 from fabric.operators.streams.windows.changing import UNSHOWN, Changing
-from fabric.plan.streams import StreamAggregate
+from fabric.plan.nodes import StreamAggregate
 
 Ints = NDArray[np.int64]
 _END = "end"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.windows.windowed import Windowed
-from fabric.plan.streams import StreamAggregate
+from fabric.plan.nodes import StreamAggregate
 from fabric.plan.windowing import Count
 
 Ints = NDArray[np.int64]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from fabric.event_time import END_OF_TIME
 from fabric.operators.contract import Batches
 from fabric.operators.streams.windows.changing import UNSHOWN, Changing
-from fabric.plan.streams import StreamAggregate
+from fabric.plan.nodes import StreamAggregate
 
 
 class Running(Changing):

@@ -24,7 +24,7 @@ from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.accumulators.base import Numbers
 from fabric.operators.streams.cold import Recency
 from fabric.operators.streams.windows.changing import UNSHOWN, Changing
-from fabric.plan.streams import StreamAggregate
+from fabric.plan.nodes import StreamAggregate
 from fabric.plan.windowing import Session
 
 Ints = NDArray[np.int64]

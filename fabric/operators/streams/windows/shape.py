@@ -15,8 +15,8 @@ from fabric.errors import DataError
 from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import us
 from fabric.plan.expr import Column
-from fabric.plan.stream_kinds import has_window_columns
-from fabric.plan.streams import KIND, StreamAggregate
+from fabric.plan.nodes import StreamAggregate
+from fabric.plan.streams import KIND
 
 Ints = NDArray[np.int64]
 ROWS_MAX = 65_536
@@ -32,7 +32,7 @@ class Shape:
         self.output = output
         self._names = [_column(key) for key in node.keys]
         self.keys = pa.schema([source.field(name) for name in self._names])
-        self.has_windows = has_window_columns(node)
+        self.has_windows = node.has_window_columns
         """Whether starts and ends of windows are put out."""
         self.changes = KIND in output.names
         """Whether results may be replaced by later ones."""

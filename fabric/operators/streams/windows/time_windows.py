@@ -21,7 +21,7 @@ from fabric.operators.contract import Batches, Context
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.windows.windowed import Windowed
-from fabric.plan.streams import StreamAggregate
+from fabric.plan.nodes import StreamAggregate
 from fabric.plan.windowing import Cumulative, Sliding
 
 Ints = NDArray[np.int64]

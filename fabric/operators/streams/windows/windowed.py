@@ -20,7 +20,7 @@ from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.packed import greatest
 from fabric.operators.streams.windows.ends import Ends
 from fabric.operators.streams.windows.shape import Shape
-from fabric.plan.streams import StreamAggregate
+from fabric.plan.nodes import StreamAggregate
 from fabric.state.column_stores import Order
 
 _TIME = "time_us"

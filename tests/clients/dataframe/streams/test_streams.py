@@ -15,8 +15,24 @@ import fabric
 from fabric import DataFrame, Process, col, count, streams
 from fabric.errors import FabricError, PlanError
 from fabric.plan.expr import Agg, Alias, Column, SortKey
-from fabric.plan.node_text import node_text
-from fabric.plan.nodes import Node, Plan, Select, Sink, Union
+from fabric.plan.nodes import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    Node,
+    Plan,
+    Select,
+    SideOutput,
+    Sink,
+    StateField,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Union,
+    Watermark,
+)
 from fabric.plan.sources import (
     DatasetTarget,
     FlightStream,
@@ -26,19 +42,6 @@ from fabric.plan.sources import (
     NexmarkStream,
     ReplayStream,
     StreamFileTarget,
-)
-from fabric.plan.streams import (
-    AssignWindows,
-    Changes,
-    Deduplicate,
-    KeyedProcess,
-    LookupJoin,
-    SideOutput,
-    StateField,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
 )
 from fabric.plan.walk import walk
 from fabric.plan.windowing import Count, Cumulative, Session, Sliding, Trigger, Tumbling
@@ -369,7 +372,7 @@ def test_several_streams_are_written_by_one_job(
     also: Mapping[Any, DataFrame] = {"/late": counts.side_output("late")}
     made = submitted(lambda: counts.write_stream("/out", also=also)).plan.root
     assert isinstance(made, Union)
-    assert [node_text(sink) for sink in made.inputs] == [
+    assert [sink.text() for sink in made.inputs] == [
         '.write_stream("/out", format="parquet")',
         '.write_stream("/late", format="parquet")',
     ]

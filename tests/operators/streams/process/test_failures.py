@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fabric.errors import ExpressionError, StorageError
 from fabric.operators.contract import Context
+from fabric.plan.nodes import StateField
 from fabric.plan.process import Process
-from fabric.plan.streams import StateField
 from fabric.testing.operators import Rows, Until, check_operator, run_straight
 from tests.support.processing import batch_of, make, node_of, rows_of, udf_of
 

@@ -12,8 +12,8 @@ from fabric.errors import ExpressionError, PlanError
 from fabric.event_time import END_OF_TIME
 from fabric.operators.contract import Context
 from fabric.operators.streams.process import operator as process_operator
+from fabric.plan.nodes import StateField
 from fabric.plan.process import Process
-from fabric.plan.streams import StateField
 from fabric.testing.operators import Clock, Rows, Until, check_operator, run_straight
 from tests.support.processing import (
     OUTPUT,

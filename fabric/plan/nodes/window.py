@@ -1,45 +1,91 @@
-"""What window functions return, and which windows are refused.
+"""Window functions of rows with an end: `Window`, and the type of an `Over`.
 
-One job: the type of an `Over` and the output of a `Window` node. Frames are checked here too: a
-range with a distance needs one number to measure it by.
+Frames are checked here too: a range with a distance needs one number to measure it by.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import PlanError
+from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Agg, Alias, Expr, Frame, Literal, Over, output_name
 from fabric.plan.faults import ArgumentFault, ExprFault, nearest, quoted
 from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS
 from fabric.plan.infer import infer, infer_agg
 from fabric.plan.mend import free_name, mended
-from fabric.plan.nodes import Window
+from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.python import columns_text
+from fabric.plan.stream import Stream, endless
 from fabric.plan.types import is_comparable, is_groupable, numeric
+from fabric.plan.wire.tables import WireReader, WireWriter
 
 
-def window_columns(node: Window, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    """Names and types of the output; raises `PlanError` and `ExprFault`."""
-    if not node.exprs:
-        raise PlanError("a window needs a function, for example row_number().over(...)")
-    taken = list(schema.names)
-    columns = []
-    for expr in node.exprs:
-        over = unaliased_over(expr)
-        if over.partition_by != unaliased_over(node.exprs[0]).partition_by:
-            raise PlanError("the functions of one window node have different partitions")
-        name = output_name(expr)
-        if name in taken:
-            renamed = Alias(over, free_name(name, taken))
-            exprs = tuple(renamed if e is expr else e for e in node.exprs)
-            line = replace(node, exprs=exprs)
-            raise mended(f"there is a column {quoted(name)} already", line)
-        taken.append(name)
-        columns.append((name, infer_over(over, schema)))
-    return [*zip(schema.names, schema.types, strict=True), *columns]
+@dataclass(frozen=True, slots=True)
+class Window(Unary):
+    """Put out the input and one column for each of `exprs` (`Over` or `Alias` of it) after it.
+
+    All of them have the same `partition_by`, so that one exchange serves them.
+    """
+
+    exprs: tuple[Expr, ...]
+
+    WIRE: ClassVar[str] = "window"
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The functions."""
+        return self.exprs
+
+    def with_expressions(self, exprs: tuple[Expr, ...]) -> Window:
+        """See `Node.with_expressions`."""
+        return replace(self, exprs=exprs)
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """The columns of the input, then those of the functions."""
+        (schema,) = inputs
+        if not self.exprs:
+            raise PlanError("a window needs a function, for example row_number().over(...)")
+        taken = list(schema.names)
+        columns = []
+        for expr in self.exprs:
+            over = unaliased_over(expr)
+            if over.partition_by != unaliased_over(self.exprs[0]).partition_by:
+                raise PlanError("the functions of one window node have different partitions")
+            name = output_name(expr)
+            if name in taken:
+                renamed = Alias(over, free_name(name, taken))
+                exprs = tuple(renamed if e is expr else e for e in self.exprs)
+                line = replace(self, exprs=exprs)
+                raise mended(f"there is a column {quoted(name)} already", line)
+            taken.append(name)
+            columns.append((name, infer_over(over, schema)))
+        return [*zip(schema.names, schema.types, strict=True), *columns]
+
+    def stream(self, *below: Any) -> Stream:
+        """Refused."""
+        raise endless(
+            "window functions never see a whole partition",
+            "use .top_n(…) for ranks, or .group_by(…).window(…).agg(…)",
+        )
+
+    def text(self) -> str:
+        """``.with_columns(row_number().over("a", order_by="b"))``."""
+        return f".with_columns({columns_text(self.exprs)})"
+
+    def write(self, to: WireWriter) -> pb.Window:
+        """See `Node.write`."""
+        return pb.Window(exprs=to.exprs(self.exprs))
+
+    @classmethod
+    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Window:
+        """See `Node.read`."""
+        return cls(inputs[0], tables.exprs(message.exprs), path=path)
 
 
 def unaliased_over(expr: Expr) -> Over:

@@ -1,26 +1,152 @@
-"""What a join puts out, and which joins are refused.
+"""Rows of two inputs side by side: `Join`, and the columns it puts out.
 
-One job: the output columns of a join, each with the side it comes from, so that every engine names
-them alike: left columns, then (inner, left) right ones. A right key is not put out again where the
-left key at its place is a column of the same name; another right column that the left side has too
-gets the suffix.
+Each column has the side it comes from, so that every engine names them alike: left columns, then
+(inner, left) right ones. A right key is not put out again where the left key at its place is a
+column of the same name; another right column that the left side has too gets the suffix.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
+from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Agg, Cast, Column, Expr, output_name
 from fabric.plan.faults import ExprFault, quoted
 from fabric.plan.infer import infer, infer_boolean
 from fabric.plan.mend import mended
-from fabric.plan.nodes import Join
+from fabric.plan.node import Columns, Node, Role
+from fabric.plan.python import column_text, expr_text, one_or_list
+from fabric.plan.stream import Stream, turned_round, two_streams
 from fabric.plan.types import can_cast, common_type, is_comparable, is_string
 from fabric.plan.walk import walk_expr
+from fabric.plan.wire.limits import choice
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+JoinHow = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+JoinStrategy = Literal["auto", "broadcast", "hash"]
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Node):
+    """Rows of both sides with equal keys for which `condition` is true; null keys match nothing.
+
+    Output: left columns, then (but for semi, anti) right ones. Right keys are not put out again
+    where both sides name them alike: that column then has the value of the side there is a row of.
+    Another right column that the left side has too gets `suffix`. `condition` reads the columns of
+    an inner join by those names. "cross" has neither keys nor condition.
+    """
+
+    left: Node
+    right: Node
+    left_keys: tuple[Expr, ...]
+    right_keys: tuple[Expr, ...]
+    how: JoinHow = "inner"
+    suffix: str = "_right"
+    strategy: JoinStrategy = "auto"
+    condition: Expr | None = None
+
+    WIRE: ClassVar[str] = "join"
+    N_INPUTS: ClassVar[int | None] = 2
+    ROLE: ClassVar[Role] = "combine"
+    CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "how": get_args(JoinHow),
+        "strategy": get_args(JoinStrategy),
+    }
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Left, right."""
+        return (self.left, self.right)
+
+    def with_children(self, children: tuple[Node, ...]) -> Join:
+        """A copy over other inputs; `self` when they are the same objects."""
+        left, right = children
+        same = left is self.left and right is self.right
+        return self if same else replace(self, left=left, right=right)
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The keys of both sides, and the condition."""
+        both = (*self.left_keys, *self.right_keys)
+        return both if self.condition is None else (*both, self.condition)
+
+    def with_expressions(self, exprs: tuple[Expr, ...]) -> Join:
+        """See `Node.with_expressions`."""
+        n = len(self.left_keys)
+        condition = exprs[2 * n] if len(exprs) > 2 * n else None
+        left, right = exprs[:n], exprs[n : 2 * n]
+        return replace(self, left_keys=left, right_keys=right, condition=condition)
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """See `output_columns`."""
+        return join_columns(self, *inputs)
+
+    def stream(self, *below: Any) -> Stream:
+        """Refused; a join of a stream with a table is a `LookupJoin`."""
+        left, right = below
+        if left is not None and right is not None:
+            raise two_streams()
+        if left is None:
+            raise turned_round()
+        raise PlanError(
+            f"a {self.how} join of a stream would have to wait for its end; use how inner, left, "
+            "semi or anti, with keys and without a condition"
+        )
+
+    def text(self) -> str:
+        """``.join(other, on="id")``."""
+        parts = ["other"]
+        if not self.left_keys:
+            pass
+        elif self.left_keys == self.right_keys:
+            parts.append(f"on={_keys_text(self.left_keys)}")
+        else:
+            parts.append(f"left_on={_keys_text(self.left_keys)}")
+            parts.append(f"right_on={_keys_text(self.right_keys)}")
+        if self.how != "inner":
+            parts.append(f'how="{self.how}"')
+        if self.condition is not None:
+            parts.append(f"where={expr_text(self.condition)}")
+        if self.suffix != "_right":
+            parts.append(f"suffix={quoted(self.suffix)}")
+        if self.strategy != "auto":
+            parts.append(f'strategy="{self.strategy}"')
+        return f".join({', '.join(parts)})"
+
+    def write(self, to: WireWriter) -> pb.Join:
+        """See `Node.write`."""
+        return pb.Join(
+            left_keys=to.exprs(self.left_keys),
+            right_keys=to.exprs(self.right_keys),
+            how=self.how,
+            suffix=self.suffix,
+            strategy=self.strategy,
+            condition=None if self.condition is None else to.expr(self.condition),
+        )
+
+    @classmethod
+    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Join:
+        """See `Node.read`."""
+        return cls(
+            inputs[0],
+            inputs[1],
+            tables.exprs(message.left_keys),
+            tables.exprs(message.right_keys),
+            choice(message.how, JoinHow, "how"),
+            message.suffix,
+            choice(message.strategy, JoinStrategy, "strategy"),
+            tables.expr(message.condition) if message.HasField("condition") else None,
+            path=path,
+        )
+
+
+def _keys_text(keys: tuple[Expr, ...]) -> str:
+    return one_or_list(map(column_text, keys))
 
 
 class JoinColumn(NamedTuple):
@@ -91,7 +217,7 @@ def key_types(node: Join, left: pa.Schema, right: pa.Schema) -> list[pa.DataType
     return types
 
 
-def join_columns(node: Join, left: pa.Schema, right: pa.Schema) -> list[tuple[str, pa.DataType]]:
+def join_columns(node: Join, left: pa.Schema, right: pa.Schema) -> Columns:
     """Names and types of the output; raises `PlanError` and `ExprFault`."""
     _check_keys(node)
     key_types(node, left, right)

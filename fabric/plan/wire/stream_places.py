@@ -7,10 +7,6 @@ on the way in.
 from __future__ import annotations
 
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.codec.kafka_places import read_kafka_stream, write_kafka_stream
-from fabric.plan.codec.limits import choice, small
-from fabric.plan.codec.places import read_source, write_source
-from fabric.plan.codec.values import read_options, write_options
 from fabric.plan.sources import (
     Acknowledge,
     FlightStream,
@@ -25,6 +21,10 @@ from fabric.plan.sources import (
     StreamSource,
     Until,
 )
+from fabric.plan.wire.kafka_places import read_kafka_stream, write_kafka_stream
+from fabric.plan.wire.limits import choice, small
+from fabric.plan.wire.places import read_source, write_source
+from fabric.plan.wire.values import read_options, write_options
 
 
 def write_stream_source(source: StreamSource) -> pb.StreamSource:

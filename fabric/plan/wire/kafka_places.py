@@ -6,8 +6,6 @@ One job: both directions for `KafkaStream`, `KafkaTarget` and `RowFormat`.
 from __future__ import annotations
 
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.codec.limits import choice, small
-from fabric.plan.codec.values import read_options, read_settings, write_options, write_settings
 from fabric.plan.sources import (
     Guarantee,
     Isolation,
@@ -22,6 +20,8 @@ from fabric.plan.sources import (
     SubjectStrategy,
     Until,
 )
+from fabric.plan.wire.limits import choice, small
+from fabric.plan.wire.values import read_options, read_settings, write_options, write_settings
 
 
 def write_kafka_stream(source: KafkaStream) -> pb.KafkaStream:

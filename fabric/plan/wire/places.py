@@ -7,16 +7,6 @@ in.
 from __future__ import annotations
 
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.codec.kafka_places import read_kafka_target, write_kafka_target
-from fabric.plan.codec.limits import choice, small
-from fabric.plan.codec.values import (
-    read_options,
-    read_settings,
-    schema_from_bytes,
-    schema_to_bytes,
-    write_options,
-    write_settings,
-)
 from fabric.plan.sources import (
     EMPTY_SCHEMA,
     BlackholeTarget,
@@ -40,6 +30,16 @@ from fabric.plan.sources import (
     StreamFileTarget,
     StreamMode,
     Target,
+)
+from fabric.plan.wire.kafka_places import read_kafka_target, write_kafka_target
+from fabric.plan.wire.limits import choice, small
+from fabric.plan.wire.values import (
+    read_options,
+    read_settings,
+    schema_from_bytes,
+    schema_to_bytes,
+    write_options,
+    write_settings,
 )
 
 

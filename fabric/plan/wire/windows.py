@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Literal
 
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.codec.limits import choice, small
 from fabric.plan.windowing import (
     Count,
     Cumulative,
@@ -20,6 +19,7 @@ from fabric.plan.windowing import (
     Tumbling,
     Window,
 )
+from fabric.plan.wire.limits import choice, small
 
 _Kind = Literal["tumbling", "sliding", "session", "cumulative", "count", "global"]
 

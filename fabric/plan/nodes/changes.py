@@ -1,0 +1,54 @@
+"""Changing results as rows: `Changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from fabric.plan.columns import visible
+from fabric.plan.faults import quoted
+from fabric.plan.mend import free_name, mended
+from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.stream import Stream
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Changes(Unary):
+    """Changing results as rows of their own: a first `column` says which of `KINDS` each is."""
+
+    column: str = "row_kind"
+
+    WIRE: ClassVar[str] = "changes"
+    OF_STREAM: ClassVar[bool] = True
+    STREAM_ONLY: ClassVar[tuple[str, str] | None] = ("changes", "leave it out")
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """The kind, then the columns of the input."""
+        (schema,) = inputs
+        if self.column in schema.names:
+            line = replace(self, column=free_name(self.column, schema.names))
+            raise mended(f"there is a column {quoted(self.column)} already", line)
+        return [(self.column, pa.string()), *visible(schema)]
+
+    def stream(self, *below: Any) -> Stream:
+        """Nothing is taken back any more."""
+        (stream,) = below
+        found: Stream = replace(stream, changes=False, split=False)
+        return found
+
+    def text(self) -> str:
+        """``.changes()``."""
+        return f".changes({'' if self.column == 'row_kind' else quoted(self.column)})"
+
+    def write(self, to: WireWriter) -> str:
+        """See `Node.write`."""
+        return self.column
+
+    @classmethod
+    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Changes:
+        """See `Node.read`."""
+        return cls(inputs[0], message, path=path)

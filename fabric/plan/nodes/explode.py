@@ -1,0 +1,78 @@
+"""A row for each element of a list: `Explode`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.expr import Column
+from fabric.plan.faults import quoted
+from fabric.plan.infer import infer
+from fabric.plan.mend import free_name, mended
+from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.schema import schema_of
+from fabric.plan.stream import Stream
+from fabric.plan.types import is_list, plain
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Explode(Unary):
+    """One row for each element of list `column`, the element in the list's place.
+
+    Null and empty lists give no row, with `outer` one row with null. `position` names an int32
+    column at the end with the element's place, from 0 on.
+    """
+
+    column: str
+    outer: bool = False
+    position: str = ""
+
+    WIRE: ClassVar[str] = "explode"
+    LOOKS_AT_ROWS: ClassVar[bool] = True
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """The columns of the input, the list's type that of an element."""
+        (schema,) = inputs
+        dtype = infer(Column(self.column), schema)
+        if not is_list(dtype):
+            lists = [field.name for field in schema if is_list(field.type)]
+            line = replace(self, column=lists[0]) if len(lists) == 1 else None
+            raise mended(f"explode needs a list, and {quoted(self.column)} is {dtype}", line)
+        element = plain(dtype).value_type
+        columns = [(f.name, element if f.name == self.column else f.type) for f in schema]
+        if not self.position:
+            return columns
+        if self.position in schema.names:
+            line = replace(self, position=free_name(self.position, schema.names))
+            raise mended(f"there is a column {quoted(self.position)} already", line)
+        return [*columns, (self.position, pa.int32())]
+
+    def stream(self, *below: Any) -> Stream:
+        """The other columns mean what they did."""
+        (stream,) = below
+        names = schema_of(self.input).names
+        found: Stream = stream.renamed({name: name for name in names if name != self.column})
+        return found
+
+    def text(self) -> str:
+        """``.explode("items")``."""
+        parts = [quoted(self.column)]
+        if self.outer:
+            parts.append("outer=True")
+        if self.position:
+            parts.append(f"position={quoted(self.position)}")
+        return f".explode({', '.join(parts)})"
+
+    def write(self, to: WireWriter) -> pb.Explode:
+        """See `Node.write`."""
+        return pb.Explode(column=self.column, outer=self.outer, position=self.position)
+
+    @classmethod
+    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Explode:
+        """See `Node.read`."""
+        return cls(inputs[0], message.column, message.outer, message.position, path=path)

@@ -1,0 +1,116 @@
+"""Rows of a stream with those of a table: `LookupJoin`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_args
+
+import pyarrow as pa
+
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.columns import hidden_of, visible
+from fabric.plan.expr import Expr
+from fabric.plan.node import Columns, Node, Role
+from fabric.plan.nodes.join import Join, join_columns
+from fabric.plan.schema import schema_of
+from fabric.plan.stream import Stream, turned_round, two_streams
+from fabric.plan.wire.limits import choice
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+LookupHow = Literal["inner", "left", "semi", "anti"]
+
+
+@dataclass(frozen=True, slots=True)
+class LookupJoin(Node):
+    """Rows of a stream with those of `table` that have equal keys; `table` has an end.
+
+    The table is read whole before the first row. Columns as in `Join`.
+    """
+
+    input: Node
+    table: Node
+    left_keys: tuple[Expr, ...]
+    right_keys: tuple[Expr, ...]
+    how: LookupHow = "inner"
+    suffix: str = "_right"
+
+    WIRE: ClassVar[str] = "lookup_join"
+    OF_STREAM: ClassVar[bool] = True
+    N_INPUTS: ClassVar[int | None] = 2
+    ROLE: ClassVar[Role] = "combine"
+    CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {"how": get_args(LookupHow)}
+    STREAM_ONLY: ClassVar[tuple[str, str] | None] = ("a lookup", "write: .join(other, …)")
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The stream, the table."""
+        return (self.input, self.table)
+
+    def with_children(self, children: tuple[Node, ...]) -> LookupJoin:
+        """A copy over other inputs; `self` when they are the same objects."""
+        left, right = children
+        same = left is self.input and right is self.table
+        return self if same else replace(self, input=left, table=right)
+
+    @property
+    def as_join(self) -> Join:
+        """The join of two inputs with an end that puts out the same columns."""
+        return Join(
+            self.input, self.table, self.left_keys, self.right_keys, self.how, self.suffix,
+            path=self.path,
+        )  # fmt: skip
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The keys of both sides."""
+        return (*self.left_keys, *self.right_keys)
+
+    def with_expressions(self, exprs: tuple[Expr, ...]) -> LookupJoin:
+        """See `Node.with_expressions`."""
+        n = len(self.left_keys)
+        return replace(self, left_keys=exprs[:n], right_keys=exprs[n:])
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """The columns of the join."""
+        left, right = inputs
+        joined = join_columns(self.as_join, pa.schema(visible(left)), right)
+        return [*joined, *hidden_of(left)]
+
+    def stream(self, *below: Any) -> Stream:
+        """The columns of the stream mean what they did."""
+        stream, table = below
+        if table is not None or stream is None:
+            raise two_streams() if stream is not None else turned_round()
+        names = schema_of(self).names
+        kept = {name: name for name in schema_of(self.input).names if name in names}
+        found: Stream = stream.renamed(kept)
+        return found
+
+    def text(self) -> str:
+        """``.join(other, on="id")``."""
+        return self.as_join.text()
+
+    def write(self, to: WireWriter) -> pb.LookupJoin:
+        """See `Node.write`."""
+        return pb.LookupJoin(
+            left_keys=to.exprs(self.left_keys),
+            right_keys=to.exprs(self.right_keys),
+            how=self.how,
+            suffix=self.suffix,
+        )
+
+    @classmethod
+    def read(
+        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
+    ) -> LookupJoin:
+        """See `Node.read`."""
+        return cls(
+            inputs[0],
+            inputs[1],
+            tables.exprs(message.left_keys),
+            tables.exprs(message.right_keys),
+            choice(message.how, LookupHow, "how"),
+            message.suffix,
+            path=path,
+        )

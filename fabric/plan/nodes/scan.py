@@ -1,0 +1,107 @@
+"""Reading a source: `Scan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.columns import check_once
+from fabric.plan.expr import Column, Expr
+from fabric.plan.faults import quoted
+from fabric.plan.infer import infer, infer_boolean
+from fabric.plan.mend import mended
+from fabric.plan.node import Columns, Leaf, Node, Role
+from fabric.plan.place_text import source_text
+from fabric.plan.python import expr_text
+from fabric.plan.sources import Source
+from fabric.plan.wire.limits import small
+from fabric.plan.wire.places import read_source, write_source
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Leaf):
+    """Read a source of `schema`; `columns` (None: all), `predicate`, `limit` are pushed down.
+
+    The output has `columns` in their order; `predicate` may read columns that are not put out.
+    `scan_id` numbers the scans of a stage (set by the planner). With a `limit` each task may stop
+    after so many rows, whichever they are: what is above needs no more.
+    """
+
+    source: Source
+    schema: pa.Schema
+    columns: tuple[str, ...] | None = None
+    predicate: Expr | None = None
+    scan_id: int = -1
+    limit: int | None = None
+
+    WIRE: ClassVar[str] = "scan"
+    ROLE: ClassVar[Role] = "source"
+    LOOKS_AT_ROWS: ClassVar[bool] = True
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The predicate."""
+        return () if self.predicate is None else (self.predicate,)
+
+    def with_expressions(self, exprs: tuple[Expr, ...]) -> Scan:
+        """See `Node.with_expressions`."""
+        return replace(self, predicate=exprs[0]) if exprs else self
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """The columns that are read."""
+        names = self.schema.names
+        if len(set(names)) < len(names):
+            name = next(name for name in names if names.count(name) > 1)
+            raise PlanError(f"the source has the column {quoted(name)} twice; rename one of them")
+        if self.predicate is not None:
+            infer_boolean(self.predicate, self.schema, "a filter")
+        if self.limit is not None and self.limit < 0:
+            raise mended(f"a limit needs at least 0, got {self.limit}", replace(self, limit=0))
+        chosen = names if self.columns is None else list(self.columns)
+        check_once(chosen, "the scan reads")
+        types = dict(zip(names, self.schema.types, strict=True))
+        return [
+            (name, types[name] if name in types else infer(Column(name), self.schema))
+            for name in chosen
+        ]
+
+    def text(self) -> str:
+        """``fabric.read_parquet("a").filter(…).select("a")``."""
+        text = source_text(self.source)
+        if self.predicate is not None:
+            text += f".filter({expr_text(self.predicate)})"
+        if self.columns is not None:
+            text += f".select({', '.join(quoted(name) for name in self.columns)})"
+        if self.limit is not None:
+            text += f".limit({self.limit})"
+        return text
+
+    def write(self, to: WireWriter) -> pb.Scan:
+        """See `Node.write`."""
+        return pb.Scan(
+            source=write_source(self.source),
+            schema=to.schema(self.schema),
+            columns=None if self.columns is None else pb.Names(names=self.columns),
+            predicate=None if self.predicate is None else to.expr(self.predicate),
+            scan_id=self.scan_id,
+            limit=self.limit,
+        )
+
+    @classmethod
+    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Scan:
+        """See `Node.read`."""
+        return cls(
+            read_source(message.source),
+            tables.schema(message.schema),
+            tuple(message.columns.names) if message.HasField("columns") else None,
+            tables.expr(message.predicate) if message.HasField("predicate") else None,
+            message.scan_id,
+            small(message.limit) if message.HasField("limit") else None,
+            path=path,
+        )

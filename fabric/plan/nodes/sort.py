@@ -1,0 +1,127 @@
+"""Rows in an order: `Sort`, and what its phases over several tasks put out.
+
+"sample" puts out the keys of some rows and how many rows each stands for, "place" the rows and the
+range each belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.bounds import PARTITIONS_MAX
+from fabric.plan.columns import check_no_aggregates
+from fabric.plan.expr import Expr, SortKey, output_name, sorted_over
+from fabric.plan.faults import quoted
+from fabric.plan.infer import infer
+from fabric.plan.node import Node
+from fabric.plan.python import sort_key_text
+from fabric.plan.stream import Stream, endless
+from fabric.plan.types import is_comparable, plain
+from fabric.plan.wire.limits import choice
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+SortPhase = Literal["single", "sample", "place"]
+WEIGHT = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Node):
+    """Order all rows by `keys`.
+
+    `phase` is "single" in a logical plan. For one order over several tasks the planner adds two:
+    "sample" puts out the keys of some rows; "place" puts out the rows and the range (0 to
+    `n_ranges` - 1) each belongs to, where `samples` are the rows of all "sample" tasks.
+    """
+
+    input: Node
+    keys: tuple[SortKey, ...]
+    phase: SortPhase = "single"
+    samples: Node | None = None
+    n_ranges: int = 0
+
+    WIRE: ClassVar[str] = "sort"
+    CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {"phase": ("single",)}
+    BOUNDS: ClassVar[Mapping[str, float]] = {"n_ranges": PARTITIONS_MAX}
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The rows, and in phase "place" the samples."""
+        return (self.input,) if self.samples is None else (self.input, self.samples)
+
+    def with_children(self, children: tuple[Node, ...]) -> Sort:
+        """A copy over other inputs; `self` when they are the same objects."""
+        source, samples = children[0], children[1] if len(children) == 2 else None
+        same = source is self.input and samples is self.samples
+        return self if same else replace(self, input=source, samples=samples)
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """What it orders by."""
+        return tuple(key.input for key in self.keys)
+
+    def with_expressions(self, exprs: tuple[Expr, ...]) -> Sort:
+        """See `Node.with_expressions`."""
+        return replace(self, keys=sorted_over(self.keys, exprs))
+
+    def output(self, *inputs: pa.Schema) -> pa.Schema:
+        """The columns of the input, in phases others."""
+        schema = inputs[0]
+        if not self.keys:
+            raise PlanError('a sort needs a key, for example .sort("a")')
+        for key in self.keys:
+            check_no_aggregates((key.input,))
+            dtype = infer(key.input, schema)
+            if not is_comparable(dtype):
+                raise PlanError(f"a sort can't order by {quoted(output_name(key.input))}: {dtype}")
+        if self.phase == "single":
+            return schema
+        if self.phase == "place":
+            return schema.append(pa.field(range_column(schema), pa.int32()))
+        keys = [(f"{i}", plain(infer(key.input, schema))) for i, key in enumerate(self.keys)]
+        return pa.schema([*keys, (WEIGHT, pa.int64())])
+
+    def stream(self, *below: Any) -> Stream:
+        """Refused."""
+        raise endless(
+            "it can't be sorted", "use .top_n(3, by=…) by key or window, or sort what was written"
+        )
+
+    def text(self) -> str:
+        """``.sort("a", col("b").desc())``."""
+        text = f".sort({', '.join(sort_key_text(key) for key in self.keys)})"
+        return text if self.phase == "single" else f"{text} {self.phase}"
+
+    def write(self, to: WireWriter) -> pb.Sort:
+        """See `Node.write`."""
+        return pb.Sort(keys=to.sort_keys(self.keys), phase=self.phase, n_ranges=self.n_ranges)
+
+    @classmethod
+    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Sort:
+        """See `Node.read`."""
+        return cls(
+            inputs[0],
+            tables.sort_keys(message.keys),
+            choice(message.phase, SortPhase, "phase"),
+            inputs[1] if len(inputs) == 2 else None,
+            message.n_ranges,
+            path=path,
+        )
+
+    @classmethod
+    def n_inputs(cls, message: Any) -> int:
+        """The samples are one more."""
+        return 2 if message.phase == "place" else 1
+
+
+def range_column(schema: pa.Schema) -> str:
+    """The name of the column that "place" appends: one that `schema` does not have."""
+    name = "__range"
+    while name in schema.names:
+        name += "_"
+    return name

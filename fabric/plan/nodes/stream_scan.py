@@ -1,0 +1,94 @@
+"""Reading a stream: `StreamScan`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.expr import Column
+from fabric.plan.faults import quoted
+from fabric.plan.infer import infer
+from fabric.plan.node import Columns, Leaf, Node, Role
+from fabric.plan.place_text import stream_source_text
+from fabric.plan.sources import FollowedFiles, KafkaStream, StreamSource
+from fabric.plan.stream import Stream
+from fabric.plan.streams import BAD_RECORD_SCHEMA, HIDDEN, UNREADABLE, UNREADABLE_SCHEMA
+from fabric.plan.wire.stream_places import read_stream_source, write_stream_source
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+
+@dataclass(frozen=True, slots=True)
+class StreamScan(Leaf):
+    """Read a source without end (or one that is treated so); the output has `columns` (None: all).
+
+    `scan_id` numbers the scans of a stage (set by the planner).
+    """
+
+    source: StreamSource
+    schema: pa.Schema
+    columns: tuple[str, ...] | None = None
+    scan_id: int = -1
+
+    WIRE: ClassVar[str] = "stream_scan"
+    OF_STREAM: ClassVar[bool] = True
+    ROLE: ClassVar[Role] = "source"
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """The columns that are read."""
+        names = self.schema.names
+        for name in names:
+            if names.count(name) > 1:
+                raise PlanError(
+                    f"the source has the column {quoted(name)} twice; rename one of them"
+                )
+            if name in HIDDEN:
+                raise PlanError(f"the source has a column {quoted(name)}, a name of Fabric's own")
+        chosen = names if self.columns is None else self.columns
+        return [(name, infer(Column(name), self.schema)) for name in chosen]
+
+    def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
+        """What can't be read, if that goes aside."""
+        match self.source:
+            case FollowedFiles(on_bad="side"):
+                return {UNREADABLE: UNREADABLE_SCHEMA}
+            case KafkaStream(on_bad="side"):
+                return {UNREADABLE: BAD_RECORD_SCHEMA}
+        return {}
+
+    def stream(self, *below: Any) -> Stream:
+        """Rows that are told apart by split."""
+        return Stream(split=True)
+
+    def text(self) -> str:
+        """``fabric.read_kafka("orders", …).select("id")``."""
+        text = stream_source_text(self.source)
+        if self.columns is None:
+            return text
+        return f"{text}.select({', '.join(map(quoted, self.columns))})"
+
+    def write(self, to: WireWriter) -> pb.StreamScan:
+        """See `Node.write`."""
+        return pb.StreamScan(
+            source=write_stream_source(self.source),
+            schema=to.schema(self.schema),
+            columns=None if self.columns is None else pb.Names(names=self.columns),
+            scan_id=self.scan_id,
+        )
+
+    @classmethod
+    def read(
+        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
+    ) -> StreamScan:
+        """See `Node.read`."""
+        return cls(
+            read_stream_source(message.source),
+            tables.schema(message.schema),
+            tuple(message.columns.names) if message.HasField("columns") else None,
+            message.scan_id,
+            path=path,
+        )

@@ -1,0 +1,126 @@
+"""The first rows of each key of a stream: `TopN`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.columns import hidden, key_columns, visible
+from fabric.plan.expr import Expr, SortKey, output_name, sorted_over
+from fabric.plan.faults import quoted
+from fabric.plan.infer import infer
+from fabric.plan.mend import free_name, mended
+from fabric.plan.node import Columns, Node
+from fabric.plan.nodes.groups import Groups, Late, read_waiting
+from fabric.plan.python import column_text, one_or_list, sort_key_text
+from fabric.plan.stream import Stream
+from fabric.plan.streams import KIND
+from fabric.plan.types import is_comparable
+from fabric.plan.wire.limits import small
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+
+@dataclass(frozen=True, slots=True)
+class TopN(Groups):
+    """The first `n` rows of each key in the order of `by`, with `ties` all equal to the last too.
+
+    `rank` names a column at the end: 1, 2, 3, …, with `ties` the same number for equals. `closes`,
+    `late` and `kinds` are as in `StreamAggregate`.
+    """
+
+    keys: tuple[Expr, ...]
+    by: tuple[SortKey, ...]
+    n: int
+    ties: bool = False
+    rank: str = ""
+    closes: str = ""
+    lateness_us: int = 0
+    late: Late = "drop"
+    kinds: bool = False
+
+    WIRE: ClassVar[str] = "top_n"
+    STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
+        "top_n", "write: .with_columns(rank=row_number().over(…)) and .filter(…)",
+    )  # fmt: skip
+
+    @property
+    def changes_results(self) -> bool:
+        """See `Node.changes_results`."""
+        return not self.closes
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The keys, then what it orders by."""
+        return (*self.keys, *(key.input for key in self.by))
+
+    def with_expressions(self, exprs: tuple[Expr, ...]) -> TopN:
+        """See `Node.with_expressions`."""
+        n_keys = len(self.keys)
+        return replace(self, keys=exprs[:n_keys], by=sorted_over(self.by, exprs[n_keys:]))
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """The columns of the input, and the rank."""
+        (schema,) = inputs
+        keys = key_columns(self.keys, schema, "top_n")
+        if not self.by:
+            raise PlanError('top_n needs an order, for example .top_n(3, by=col("price").desc())')
+        for key in self.by:
+            dtype = infer(key.input, schema)
+            if not is_comparable(dtype):
+                raise PlanError(f"top_n can't order by {quoted(output_name(key.input))}: {dtype}")
+        if self.n < 1:
+            raise mended(f"top_n needs at least 1 row, got {self.n}", replace(self, n=1))
+        self.check_closes([name for name, _ in keys])
+        columns = visible(schema)
+        if self.rank:
+            if self.rank in schema.names:
+                line = replace(self, rank=free_name(self.rank, schema.names))
+                raise mended(f"there is a column {quoted(self.rank)} already", line)
+            columns.append((self.rank, pa.int64()))
+        return columns + hidden(KIND, self.kinds)
+
+    def stream(self, *below: Any) -> Stream:
+        """Rows as they came, which may be taken back."""
+        (stream,) = below
+        stream.check_append_only("top_n")
+        self.check_waits(stream)
+        found: Stream = replace(stream, split=False, changes=self.changes_results)
+        return found
+
+    def text(self) -> str:
+        """``.top_n(3, by=col("price").desc(), keys="shop")``."""
+        parts = [str(self.n), f"by={one_or_list(map(sort_key_text, self.by))}"]
+        parts += [f"keys={one_or_list(map(column_text, self.keys))}"] if self.keys else []
+        parts += ["ties=True"] if self.ties else []
+        parts += [f"rank={quoted(self.rank)}"] if self.rank else []
+        return f".top_n({', '.join(parts + self.waiting_text())}){self.results_text()}"
+
+    def write(self, to: WireWriter) -> pb.TopN:
+        """See `Node.write`."""
+        return pb.TopN(
+            keys=to.exprs(self.keys),
+            by=to.sort_keys(self.by),
+            n=self.n,
+            ties=self.ties,
+            rank=self.rank,
+            waiting=self.write_waiting(),
+        )
+
+    @classmethod
+    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> TopN:
+        """See `Node.read`."""
+        return cls(
+            inputs[0],
+            tables.exprs(message.keys),
+            tables.sort_keys(message.by),
+            small(message.n),
+            message.ties,
+            message.rank,
+            path=path,
+            **read_waiting(message.waiting),
+        )

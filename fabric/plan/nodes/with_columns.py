@@ -1,0 +1,88 @@
+"""Columns beside others: `WithColumns`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.columns import check_no_aggregates, check_unique
+from fabric.plan.expr import Expr, output_name
+from fabric.plan.faults import quoted
+from fabric.plan.infer import infer
+from fabric.plan.mend import free_name, mended
+from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.python import columns_text
+from fabric.plan.schema import schema_of
+from fabric.plan.stream import Stream
+from fabric.plan.wire.tables import WireReader, WireWriter
+
+
+@dataclass(frozen=True, slots=True)
+class WithColumns(Unary):
+    """Put out the input and `exprs` after it; overwriting a column needs `replace`."""
+
+    exprs: tuple[Expr, ...]
+    replace: bool = False
+
+    WIRE: ClassVar[str] = "with_columns"
+    LOOKS_AT_ROWS: ClassVar[bool] = True
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The new columns."""
+        return self.exprs
+
+    def with_expressions(self, exprs: tuple[Expr, ...]) -> WithColumns:
+        """See `Node.with_expressions`."""
+        return replace(self, exprs=exprs)
+
+    def output(self, *inputs: pa.Schema) -> Columns | pa.Schema:
+        """The columns of the input, then the new ones."""
+        (schema,) = inputs
+        check_no_aggregates(self.exprs, f".agg({columns_text(self.exprs)})")
+        new = {output_name(expr): infer(expr, schema) for expr in self.exprs}
+        taken = set(schema.names)
+        check_unique(self, self.exprs, taken)
+        overwritten = [name for name in new if name in taken]
+        if overwritten and not self.replace:
+            names = ", ".join(map(quoted, overwritten))
+            free = quoted(free_name(overwritten[0], [*schema.names, *new]))
+            raise mended(
+                f"with_columns would overwrite {names}; give it a name of its own, "
+                f".alias({free}), or say that it is meant",
+                replace(self, replace=True),
+            )
+        if not overwritten:
+            for name, dtype in new.items():
+                schema = schema.append(pa.field(name, dtype))
+            return schema
+        kept = [(field.name, new.pop(field.name, field.type)) for field in schema]
+        return [*kept, *new.items()]
+
+    def stream(self, *below: Any) -> Stream:
+        """Columns that are not overwritten mean what they did."""
+        (stream,) = below
+        new = {output_name(expr) for expr in self.exprs}
+        names = schema_of(self.input).names
+        found: Stream = stream.renamed({name: name for name in names if name not in new})
+        return found
+
+    def text(self) -> str:
+        """``.with_columns((col("a") + 1).alias("b"))``."""
+        meant = ", replace=True" if self.replace else ""
+        return f".with_columns({columns_text(self.exprs)}{meant})"
+
+    def write(self, to: WireWriter) -> pb.WithColumns:
+        """See `Node.write`."""
+        return pb.WithColumns(exprs=to.exprs(self.exprs), replace=self.replace)
+
+    @classmethod
+    def read(
+        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
+    ) -> WithColumns:
+        """See `Node.read`."""
+        return cls(inputs[0], tables.exprs(message.exprs), message.replace, path=path)

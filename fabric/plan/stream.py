@@ -1,0 +1,97 @@
+"""What is known of endless rows, step by step: `Stream`, and the refusals that several steps share.
+
+One job: event time, ends of windows and changing results, for the nodes, each of which says what
+it makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fabric.errors import PlanError
+from fabric.plan.expr import Expr, kept_names
+from fabric.plan.faults import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Endless rows. `time` is their column of event time, if there is one yet or still.
+
+    `ends` are columns that hold ends of windows which are complete: a row is as old as just before
+    them. `keys`: columns that changing results are told apart by. `split`: rows are still told
+    apart by the split they came from. `changes`: a row may replace an earlier one. `sinks`: they
+    were written already.
+    """
+
+    time: str = ""
+    ends: frozenset[str] = frozenset()
+    timed: bool = False
+    split: bool = False
+    changes: bool = False
+    sinks: bool = False
+    keys: tuple[str, ...] = ()
+
+    def renamed(self, names: Mapping[str, str]) -> Stream:
+        """The same rows with other columns: their new names, of those that are left."""
+        ends = frozenset(names[name] for name in self.ends if name in names)
+        known = all(key in names for key in self.keys)
+        keys = tuple(names[key] for key in self.keys) if known else ()
+        return replace(self, time=names.get(self.time, ""), ends=ends, keys=keys)
+
+    def check_append_only(self, what: str) -> None:
+        """Refuse changing results below `what`."""
+        if self.changes:
+            raise PlanError(
+                f"{what} can't take changing results: the rows below replace earlier ones. Give "
+                'the aggregate below a window: .group_by(…).window("1 hour").agg(…), or go on '
+                "with .changes(), which makes each change a row of its own"
+            )
+
+    def check_timed(self, what: str) -> None:
+        """Refuse rows without event time."""
+        if not self.timed:
+            raise PlanError(
+                f"{what} needs event time; write, right after read_stream: "
+                '.with_watermark("ts", "5 seconds") with the column of times'
+            )
+
+    def check_time(self, column: str) -> None:
+        """Refuse a column that is not event time, nor the end of a window."""
+        if column == self.time or column in self.ends:
+            return
+        if not self.time:
+            raise PlanError(
+                "the column of event time was left out or changed by an earlier step; keep it as "
+                "it is"
+            )
+        raise PlanError(
+            f"windows go by event time, which is {quoted(self.time)}, not {quoted(column)}"
+        )
+
+
+def closing(keys: Sequence[Expr], stream: Stream) -> str:
+    """The key by which groups are complete one day: one that is the end of a window below."""
+    names = kept_names(keys)
+    return next((names[end] for end in sorted(stream.ends) if end in names), "")
+
+
+def endless(what: str, way: str) -> PlanError:
+    """The refusal of a step that needs the end of its rows."""
+    return PlanError(f"a stream counts as endless, so {what}; {way}")
+
+
+def two_streams() -> PlanError:
+    """The refusal of a join of two streams."""
+    return PlanError(
+        "a join of two streams would keep all rows of both for ever; join the stream with a table, "
+        "or union both and use .process(…) by the key"
+    )
+
+
+def turned_round() -> PlanError:
+    """The refusal of a join of a table with a stream."""
+    return PlanError(
+        "a table can't be joined with a stream, only a stream with a table; write: "
+        "stream.join(table, …)"
+    )
