@@ -35,11 +35,11 @@ from fabric.plan.nodes import (
     Aggregate,
     AssignWindows,
     Changes,
-    Deduplicate,
     Distinct,
     Exchange,
     Explode,
     Filter,
+    Groups,
     Join,
     KeyedProcess,
     Limit,
@@ -52,9 +52,7 @@ from fabric.plan.nodes import (
     SideOutput,
     Sink,
     Sort,
-    StreamAggregate,
     StreamScan,
-    TopN,
     Union,
     Watermark,
     Window,
@@ -196,7 +194,7 @@ class _Planner:
         match node:
             case Watermark() | AssignWindows() | Changes():
                 return below[0].over(node.with_children((below[0].node,)))
-            case StreamAggregate() | Deduplicate() | TopN() | KeyedProcess():
+            case Groups() | KeyedProcess():
                 n = self._n(node, below[0].n)
                 return plan_keyed(self._draft, node, below[0], n)
             case LookupJoin():

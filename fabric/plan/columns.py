@@ -6,7 +6,7 @@ One job: what the nodes share where they say what they put out. A fault of an ex
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,12 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import PlanError
-from fabric.plan.expr import Agg, Alias, Column, Expr, output_name
+from fabric.plan.expr import Agg, Alias, Column, Expr, columns_of, output_name
 from fabric.plan.exprs import with_exprs
 from fabric.plan.faults import ExprFault, listed, nearest, quoted
 from fabric.plan.infer import infer
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Node
+from fabric.plan.node import Columns, Names, Node
 from fabric.plan.streams import HIDDEN, HIDDEN_TYPES
 from fabric.plan.types import is_groupable, is_nested, is_timestamp, plain
 from fabric.plan.walk import walk_expr
@@ -38,6 +38,17 @@ def hidden(name: str, is_there: bool) -> Columns:
 def hidden_of(schema: pa.Schema) -> Columns:
     """The columns that users don't see."""
     return [(field.name, field.type) for field in schema if field.name in HIDDEN]
+
+
+def read_by(exprs: Iterable[Expr]) -> Names:
+    """Names of all columns that the expressions read."""
+    return frozenset().union(*map(columns_of, exprs))
+
+
+def wanted_of(exprs: tuple[Expr, ...], wanted: Names) -> tuple[Expr, ...]:
+    """The expressions whose columns are wanted; the first when none is: rows need a column."""
+    kept = tuple(expr for expr in exprs if output_name(expr) in wanted)
+    return (kept or exprs[:1]) if len(kept) < len(exprs) else exprs
 
 
 def key_columns(keys: Sequence[Expr], schema: pa.Schema, verb: str) -> Columns:

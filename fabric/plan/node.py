@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Columns = list[tuple[str, pa.DataType]]
 """Names and types."""
+Names = frozenset[str]
+"""Names of columns."""
 Role = Literal["source", "exchange", "sink", "combine", "group", "time", "step"]
 """What a node does, in a picture."""
 
@@ -59,6 +61,8 @@ class Node(_Memo, ABC):
     """The most that fields may hold, by name."""
     LOOKS_AT_ROWS: ClassVar[bool] = False
     """Whether it looks at each row alone; more tasks of it means sending rows."""
+    HOLDS_ROWS: ClassVar[bool] = False
+    """Whether whole rows of its inputs are sent or held, so that each column of them costs."""
     OF_STREAM: ClassVar[bool] = False
     """Whether it is in plans of streams alone."""
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = None
@@ -94,6 +98,18 @@ class Node(_Memo, ABC):
     def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
         """What it puts out aside over input `rows`, by tag; both without hidden columns."""
         return {}
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """The columns of each input without which the columns `wanted` can't be put out; all here.
+
+        `inputs` are the schemas of the inputs. A column that decides which rows there are is needed
+        whatever is wanted.
+        """
+        return tuple(frozenset(schema.names) for schema in inputs)
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """A copy that makes and reads no column that is not `wanted`; `self` when all are."""
+        return self
 
     def keeping(self, name: str) -> Node | None:
         """The same step, which leaves input column `name` out, so that it keeps it."""

@@ -18,17 +18,16 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, SortKey, output_name
+from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, output_name
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import (
     AssignWindows,
-    Deduplicate,
+    Groups,
     LookupJoin,
     Node,
     Select,
     SideOutput,
     StreamAggregate,
-    TopN,
     WithColumns,
 )
 from fabric.plan.nodes.join import key_types, output_columns
@@ -60,8 +59,8 @@ def _made(node: Node, below: tuple[Node, ...]) -> tuple[Node, Node]:
     match over:
         case StreamAggregate():
             step: Node = _aggregate(over, _stream_below(node))
-        case Deduplicate() | TopN():
-            step = _ranked(over)
+        case Groups():
+            step = _group(over)
         case AssignWindows():
             step = _windows(over, _stream_below(node))
         case LookupJoin():
@@ -187,26 +186,22 @@ def _over(expr: Expr, columns: _Columns) -> Expr:
     return Alias(replace(agg, input=source, args=args), output_name(expr))
 
 
-def _closes(node: StreamAggregate | Deduplicate | TopN, keys: Sequence[Expr]) -> str:
+def _closes(node: Groups, keys: Sequence[Expr]) -> str:
     """The key that ends groups, by its name now."""
     pairs = zip(node.keys, keys, strict=True)
     return next((output_name(n) for k, n in pairs if output_name(k) == node.closes), node.closes)
 
 
-def _ranked(node: Deduplicate | TopN) -> Deduplicate | TopN:
+def _group(node: Groups) -> Groups:
+    """A step over columns of its own, which are made below it."""
     columns = _Columns(schema_of(node.input))
     keys = tuple(columns.key(key) for key in node.keys)
-    moved = replace(node, keys=keys, closes=_closes(node, keys))
-    if isinstance(moved, TopN):
-        by = tuple(_sorted_by(key, columns) for key in moved.by)
-        moved = replace(moved, by=by)
+    others = map(columns.value, node.expressions[len(keys) :])
+    moved = node.with_expressions((*keys, *others))
     if not columns.added:
         return node
-    return replace(moved, input=columns.beside(node.input, node.path))
-
-
-def _sorted_by(key: SortKey, columns: _Columns) -> SortKey:
-    return SortKey(columns.value(key.input), key.descending, key.nulls_last)
+    source = columns.beside(node.input, node.path)
+    return moved.with_fields(input=source, closes=_closes(node, keys))
 
 
 def _windows(node: AssignWindows, stream: Stream) -> AssignWindows:

@@ -22,6 +22,7 @@ from fabric.plan.expr import Alias, Column, Expr, Literal
 from fabric.plan.nodes import (
     Changes,
     Deduplicate,
+    Groups,
     KeyedProcess,
     LookupJoin,
     Node,
@@ -29,7 +30,6 @@ from fabric.plan.nodes import (
     SideOutput,
     Sink,
     StreamAggregate,
-    TopN,
     Union,
     Watermark,
 )
@@ -68,7 +68,7 @@ def _wanted(root: Node) -> frozenset[int]:
                 asks = bool(time or closes)
             case Deduplicate(closes=closes):
                 asks = bool(closes) or (id(node) in found and not node.changes_results)
-            case TopN(closes=closes):
+            case Groups(closes=closes):
                 asks = bool(closes)
             case KeyedProcess() | SideOutput() | Changes() | Sink():
                 asks = False
@@ -90,13 +90,13 @@ def _made(node: Node, below: tuple[Node, ...], is_wanted: bool) -> Node:
             return replace(node, input=below[0], exprs=(*exprs, *hidden))
         case Union():
             return node.with_children(_aligned(node, below))
-        case StreamAggregate() | TopN():
-            return replace(node, input=below[0], kinds=node.changes_results)
         case Deduplicate():
             changes = node.changes_results
             has = WATERMARK in schema_of(below[0]).names
             rows = is_wanted and has and not changes and not node.closes
             return replace(node, input=below[0], kinds=changes, rows=rows)
+        case Groups():
+            return node.with_fields(input=below[0], kinds=node.changes_results)
         case KeyedProcess() | Sink():
             return node.with_children((_bare(below[0], HIDDEN),))
         case Changes():

@@ -1,6 +1,6 @@
 """Keyed steps of a stream in stages.
 
-    TopN(k)             TopN(k)
+    Step(k)             Step(k)
       X            =>     exchange by k
                             X
 

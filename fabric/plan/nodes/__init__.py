@@ -131,7 +131,7 @@ NODES: tuple[type[Node], ...] = (
     WithColumns,
 )
 """All nodes."""
-Keyed = StreamAggregate | Deduplicate | TopN | KeyedProcess
+Keyed = Groups | KeyedProcess
 """Nodes that hold state by key."""
 
 

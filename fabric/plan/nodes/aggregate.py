@@ -16,14 +16,14 @@ from pyarrow import types as t
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.columns import check_no_aggregates, check_unique
+from fabric.plan.columns import check_no_aggregates, check_unique, read_by, wanted_of
 from fabric.plan.expr import Agg, Alias, Column, Expr, children, output_name
 from fabric.plan.expr import Literal as Constant
 from fabric.plan.faults import quoted
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.infer import infer, infer_agg
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Node, Role, Unary
+from fabric.plan.node import Columns, Names, Node, Role, Unary
 from fabric.plan.python import columns_text
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream, endless
@@ -122,6 +122,15 @@ class Aggregate(Unary):
     def keeping(self, name: str) -> Aggregate:
         """With the column as a key."""
         return replace(self, keys=(*self.keys, Column(name)))
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What the keys and the wanted aggregates read."""
+        return (read_by(self.keys) | read_by(wanted_of(self.aggs, wanted)),)
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """Only the wanted aggregates."""
+        aggs = wanted_of(self.aggs, wanted)
+        return self if aggs is self.aggs else replace(self, aggs=aggs)
 
     def stream(self, *below: Any) -> Stream:
         """Refused."""

@@ -12,7 +12,7 @@ from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import hidden_of, time_type, visible, window_type
 from fabric.plan.faults import quoted
-from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.stream import Stream
 from fabric.plan.windowing import (
     WINDOW_END,
@@ -53,6 +53,10 @@ class AssignWindows(Unary):
                 )
         ends = [(WINDOW_START, dtype), (WINDOW_END, dtype)]
         return [*visible(schema), *ends, *hidden_of(schema)]
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted of the input, and the time."""
+        return ((wanted - {WINDOW_START, WINDOW_END}) | {self.time},)
 
     def stream(self, *below: Any) -> Stream:
         """The ends of windows are times, too."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fabric.plan.columns import visible
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.stream import Stream
 from fabric.plan.wire.tables import WireReader, WireWriter
 
@@ -33,6 +33,10 @@ class Changes(Unary):
             line = replace(self, column=free_name(self.column, schema.names))
             raise mended(f"there is a column {quoted(self.column)} already", line)
         return [(self.column, pa.string()), *visible(schema)]
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted of the input."""
+        return (wanted - {self.column},)
 
     def stream(self, *below: Any) -> Stream:
         """Nothing is taken back any more."""

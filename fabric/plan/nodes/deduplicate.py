@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.columns import hidden, key_columns, time_type, visible
+from fabric.plan.columns import hidden, key_columns, read_by, time_type, visible
 from fabric.plan.durations import DURATION_US_MAX, lengths_text
 from fabric.plan.expr import Expr, kept_names
 from fabric.plan.faults import quoted
-from fabric.plan.node import Columns, Node
+from fabric.plan.node import Columns, Names, Node
 from fabric.plan.nodes.groups import Groups, Late, read_waiting
 from fabric.plan.python import columns_text
 from fabric.plan.stream import Stream
@@ -78,6 +78,11 @@ class Deduplicate(Groups):
             raise PlanError(f"deduplicate needs a ttl of at least 0, got {self.ttl_us}")
         self.check_closes([name for name, _ in keys])
         return visible(schema) + hidden(WATERMARK, self.rows) + hidden(KIND, self.kinds)
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted, the keys, and the order."""
+        read = wanted | read_by(self.keys)
+        return (read | {self.by} if self.by else read,)
 
     def stream(self, *below: Any) -> Stream:
         """Rows as they came, some of which may be taken back."""

@@ -13,7 +13,7 @@ from fabric.plan import plan_pb2 as pb
 from fabric.plan.bounds import PARTITIONS_MAX
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.mend import mended
-from fabric.plan.node import Node, Role, Unary
+from fabric.plan.node import Names, Node, Role, Unary
 from fabric.plan.stream import Stream
 from fabric.plan.types import is_groupable
 from fabric.plan.wire.limits import choice
@@ -39,6 +39,7 @@ class Exchange(Unary):
     compression: Compression = "none"
 
     WIRE: ClassVar[str] = "exchange"
+    HOLDS_ROWS: ClassVar[bool] = True
     ROLE: ClassVar[Role] = "exchange"
     CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "kind": get_args(ExchangeKind),
@@ -81,6 +82,10 @@ class Exchange(Unary):
         if len(set(self.keys)) < len(self.keys):
             line = replace(self, keys=(*dict.fromkeys(self.keys),))
             raise mended("an exchange key is given twice", line)
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted, and the keys."""
+        return (wanted | frozenset(self.keys),)
 
     def stream(self, *below: Any) -> Stream:
         """Rows are not told apart by split any more."""

@@ -13,7 +13,7 @@ from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
 from fabric.plan.types import is_list, plain
@@ -51,6 +51,17 @@ class Explode(Unary):
             line = replace(self, position=free_name(self.position, schema.names))
             raise mended(f"there is a column {quoted(self.position)} already", line)
         return [*columns, (self.position, pa.int32())]
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted, and the list."""
+        own = {self.position} if self.position else set()  # a column may be called ""
+        return ((wanted - own) | {self.column},)
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """Without the position, if nobody wants it."""
+        if self.position and self.position not in wanted:
+            return replace(self, position="")
+        return self
 
     def stream(self, *below: Any) -> Stream:
         """The other columns mean what they did."""

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from fabric.plan.expr import Expr
+from fabric.plan.expr import Expr, columns_of
 from fabric.plan.infer import infer_boolean
-from fabric.plan.node import Node, Unary
+from fabric.plan.node import Names, Node, Unary
 from fabric.plan.python import expr_text
 from fabric.plan.wire.tables import WireReader, WireWriter
 
@@ -38,6 +38,10 @@ class Filter(Unary):
         (schema,) = inputs
         infer_boolean(self.predicate, schema, "a filter")
         return schema
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted, and what the predicate reads."""
+        return (wanted | columns_of(self.predicate),)
 
     def text(self) -> str:
         """``.filter(col("a") > 1)``."""

@@ -7,7 +7,8 @@ keys.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import pyarrow as pa
 
@@ -64,6 +65,11 @@ class Groups(Unary):
     def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
         """Late rows, if they go aside."""
         return {LATE: pa.schema(visible(rows))} if self.late == "side" else {}
+
+    def with_fields(self, **fields: Any) -> Self:
+        """A copy with other values in these fields, which all such nodes have."""
+        changed: Self = replace(self, **fields)
+        return changed
 
     def check_closes(self, keys: Sequence[str]) -> None:
         """Refuse a negative lateness, and groups that close by what is no key."""

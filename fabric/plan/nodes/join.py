@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.expr import Agg, Cast, Column, Expr, output_name
+from fabric.plan.columns import read_by
+from fabric.plan.expr import Agg, Cast, Column, Expr, columns_of, output_name
 from fabric.plan.faults import ExprFault, quoted
 from fabric.plan.infer import infer, infer_boolean
 from fabric.plan.mend import mended
-from fabric.plan.node import Columns, Node, Role
+from fabric.plan.node import Columns, Names, Node, Role
 from fabric.plan.python import column_text, expr_text, one_or_list
 from fabric.plan.stream import Stream, turned_round, two_streams
 from fabric.plan.types import can_cast, common_type, is_comparable, is_string
@@ -51,6 +52,7 @@ class Join(Node):
     condition: Expr | None = None
 
     WIRE: ClassVar[str] = "join"
+    HOLDS_ROWS: ClassVar[bool] = True
     N_INPUTS: ClassVar[int | None] = 2
     ROLE: ClassVar[Role] = "combine"
     CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
@@ -85,6 +87,39 @@ class Join(Node):
     def output(self, *inputs: pa.Schema) -> Columns:
         """See `output_columns`."""
         return join_columns(self, *inputs)
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted of each side, its keys, and what the condition reads of it."""
+        left, right = inputs
+        columns = output_columns(self, left, right)
+        from_right = {c.name: c.source for c in columns if c.right and c.name in wanted}
+        of_left = frozenset(c.name for c in columns if not c.right)
+        # without the left column of that name, the right one would lose its suffix
+        twins = of_left & {name for output, name in from_right.items() if output != name}
+        merged = merged_keys(self)  # in a full join of both sides, in a right join the right one's
+        read_left, read_right = self._read_by_condition(left, right)
+        return (
+            (of_left & wanted) | twins | read_left | merged | read_by(self.left_keys),
+            frozenset(from_right.values()) | read_right | merged | read_by(self.right_keys),
+        )
+
+    def _read_by_condition(self, left: pa.Schema, right: pa.Schema) -> tuple[Names, Names]:
+        """What it reads of each side, and left columns that make its names what they are."""
+        if self.condition is None:
+            return frozenset(), frozenset()
+        columns = condition_columns(self, left, right)
+        of_left = {c.name: c.source for c in columns if not c.right}
+        of_right = {c.name: c.source for c in columns if c.right}
+        names = columns_of(self.condition)
+        renamed = {
+            of_left[of_right[name]]
+            for name in names
+            if name in of_right and of_right[name] in of_left
+        }
+        return (
+            frozenset(renamed | {of_left[name] for name in names if name in of_left}),
+            frozenset(of_right[name] for name in names if name in of_right),
+        )
 
     def stream(self, *below: Any) -> Stream:
         """Refused; a join of a stream with a table is a `LookupJoin`."""

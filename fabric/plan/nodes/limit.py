@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.mend import mended
-from fabric.plan.node import Node, Unary
+from fabric.plan.node import Names, Node, Unary
 from fabric.plan.stream import Stream, endless
 from fabric.plan.wire.limits import small
 from fabric.plan.wire.tables import WireReader, WireWriter
@@ -32,6 +32,10 @@ class Limit(Unary):
                 line = replace(self, n=max(0, self.n), offset=max(0, self.offset))
                 raise mended(f"a limit needs {what} of at least 0, got {number}", line)
         return inputs[0]
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted."""
+        return (wanted,)
 
     def stream(self, *below: Any) -> Stream:
         """Refused."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import hidden_of, visible
 from fabric.plan.expr import Expr
-from fabric.plan.node import Columns, Node, Role
+from fabric.plan.node import Columns, Names, Node, Role
 from fabric.plan.nodes.join import Join, join_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream, turned_round, two_streams
@@ -36,6 +36,7 @@ class LookupJoin(Node):
     suffix: str = "_right"
 
     WIRE: ClassVar[str] = "lookup_join"
+    HOLDS_ROWS: ClassVar[bool] = True
     OF_STREAM: ClassVar[bool] = True
     N_INPUTS: ClassVar[int | None] = 2
     ROLE: ClassVar[Role] = "combine"
@@ -76,6 +77,10 @@ class LookupJoin(Node):
         left, right = inputs
         joined = join_columns(self.as_join, pa.schema(visible(left)), right)
         return [*joined, *hidden_of(left)]
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """See `Join.needs`."""
+        return self.as_join.needs(wanted, *inputs)
 
     def stream(self, *below: Any) -> Stream:
         """The columns of the stream mean what they did."""

@@ -15,7 +15,7 @@ from fabric.plan.expr import Column, Expr
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer, infer_boolean
 from fabric.plan.mend import mended
-from fabric.plan.node import Columns, Leaf, Node, Role
+from fabric.plan.node import Columns, Leaf, Names, Node, Role
 from fabric.plan.place_text import source_text
 from fabric.plan.python import expr_text
 from fabric.plan.sources import Source
@@ -70,6 +70,12 @@ class Scan(Leaf):
             (name, types[name] if name in types else infer(Column(name), self.schema))
             for name in chosen
         ]
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """Reads only the wanted columns."""
+        names = self.schema.names if self.columns is None else self.columns
+        kept = tuple(name for name in names if name in wanted)
+        return self if len(kept) == len(names) else replace(self, columns=kept)
 
     def text(self) -> str:
         """``fabric.read_parquet("a").filter(…).select("a")``."""

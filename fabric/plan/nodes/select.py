@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.columns import check_no_aggregates, check_unique
+from fabric.plan.columns import check_no_aggregates, check_unique, read_by, wanted_of
 from fabric.plan.expr import Column, Expr, kept_names, output_name
 from fabric.plan.infer import infer
-from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.python import columns_text
 from fabric.plan.stream import Stream
 from fabric.plan.wire.tables import WireReader, WireWriter
@@ -50,6 +50,15 @@ class Select(Unary):
     def keeping(self, name: str) -> Select:
         """With the column at the end."""
         return replace(self, exprs=(*self.exprs, Column(name)))
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What the wanted expressions read."""
+        return (read_by(wanted_of(self.exprs, wanted)),)
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """Only the wanted expressions."""
+        exprs = wanted_of(self.exprs, wanted)
+        return self if exprs is self.exprs else replace(self, exprs=exprs)
 
     def stream(self, *below: Any) -> Stream:
         """Columns that are put out as they are mean what they did."""

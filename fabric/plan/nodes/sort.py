@@ -15,11 +15,11 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.bounds import PARTITIONS_MAX
-from fabric.plan.columns import check_no_aggregates
+from fabric.plan.columns import check_no_aggregates, read_by
 from fabric.plan.expr import Expr, SortKey, output_name, sorted_over
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
-from fabric.plan.node import Node
+from fabric.plan.node import Names, Node
 from fabric.plan.python import sort_key_text
 from fabric.plan.stream import Stream, endless
 from fabric.plan.types import is_comparable, plain
@@ -46,6 +46,7 @@ class Sort(Node):
     n_ranges: int = 0
 
     WIRE: ClassVar[str] = "sort"
+    HOLDS_ROWS: ClassVar[bool] = True
     CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {"phase": ("single",)}
     BOUNDS: ClassVar[Mapping[str, float]] = {"n_ranges": PARTITIONS_MAX}
 
@@ -85,6 +86,10 @@ class Sort(Node):
             return schema.append(pa.field(range_column(schema), pa.int32()))
         keys = [(f"{i}", plain(infer(key.input, schema))) for i, key in enumerate(self.keys)]
         return pa.schema([*keys, (WEIGHT, pa.int64())])
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted, and what it orders by."""
+        return (wanted | read_by(key.input for key in self.keys),)
 
     def stream(self, *below: Any) -> Stream:
         """Refused."""

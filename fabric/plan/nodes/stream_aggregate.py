@@ -10,12 +10,20 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.columns import check_different, hidden, key_columns, time_type, window_type
+from fabric.plan.columns import (
+    check_different,
+    hidden,
+    key_columns,
+    read_by,
+    time_type,
+    wanted_of,
+    window_type,
+)
 from fabric.plan.durations import lengths_text
 from fabric.plan.expr import Agg, Alias, Expr, output_name
 from fabric.plan.faults import ExprFault
 from fabric.plan.infer import infer, infer_agg
-from fabric.plan.node import Columns, Node
+from fabric.plan.node import Columns, Names, Node
 from fabric.plan.nodes.groups import Groups, Late, read_waiting
 from fabric.plan.python import columns_text
 from fabric.plan.stream import Stream
@@ -108,6 +116,16 @@ class StreamAggregate(Groups):
         check_different(columns)
         self.check_closes([name for name, _ in columns[: len(self.keys)]])
         return columns + hidden(KIND, self.kinds)
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What the keys and the wanted aggregates read, and the time."""
+        read = read_by(self.keys) | read_by(wanted_of(self.aggs, wanted))
+        return (read | {self.time} if self.time else read,)
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """Only the wanted aggregates."""
+        aggs = wanted_of(self.aggs, wanted)
+        return self if aggs is self.aggs else replace(self, aggs=aggs)
 
     def stream(self, *below: Any) -> Stream:
         """Results are as old as their window; those that change are told apart by their keys."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
-from fabric.plan.node import Columns, Leaf, Node, Role
+from fabric.plan.node import Columns, Leaf, Names, Node, Role
 from fabric.plan.place_text import stream_source_text
 from fabric.plan.sources import FollowedFiles, KafkaStream, StreamSource
 from fabric.plan.stream import Stream
@@ -50,6 +50,14 @@ class StreamScan(Leaf):
                 raise PlanError(f"the source has a column {quoted(name)}, a name of Fabric's own")
         chosen = names if self.columns is None else self.columns
         return [(name, infer(Column(name), self.schema)) for name in chosen]
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """Reads only the wanted columns."""
+        if self.side_schemas(self.schema):
+            return self  # whoever reads what it puts aside reads the same scan
+        names = self.schema.names if self.columns is None else self.columns
+        kept = tuple(name for name in names if name in wanted)
+        return self if len(kept) == len(names) else replace(self, columns=kept)
 
     def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
         """What can't be read, if that goes aside."""

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.columns import hidden, key_columns, visible
+from fabric.plan.columns import hidden, key_columns, read_by, visible
 from fabric.plan.expr import Expr, SortKey, output_name, sorted_over
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Node
+from fabric.plan.node import Columns, Names, Node
 from fabric.plan.nodes.groups import Groups, Late, read_waiting
 from fabric.plan.python import column_text, one_or_list, sort_key_text
 from fabric.plan.stream import Stream
@@ -83,6 +83,10 @@ class TopN(Groups):
                 raise mended(f"there is a column {quoted(self.rank)} already", line)
             columns.append((self.rank, pa.int64()))
         return columns + hidden(KIND, self.kinds)
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted of the input, the keys, and the order."""
+        return ((wanted - {self.rank}) | read_by(self.expressions),)
 
     def stream(self, *below: Any) -> Stream:
         """Rows as they came, which may be taken back."""

@@ -13,7 +13,7 @@ from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Cast, Column
 from fabric.plan.faults import quoted
 from fabric.plan.mend import mended
-from fabric.plan.node import Columns, Many, Node, Role
+from fabric.plan.node import Columns, Many, Names, Node, Role
 from fabric.plan.python import expr_text
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
@@ -26,6 +26,7 @@ class Union(Many):
     """All rows of all inputs (UNION ALL); columns are matched by position, names from the first."""
 
     WIRE: ClassVar[str] = "union"
+    HOLDS_ROWS: ClassVar[bool] = True
     ROLE: ClassVar[Role] = "combine"
 
     def output(self, *inputs: pa.Schema) -> Columns:
@@ -40,6 +41,12 @@ class Union(Many):
             (name, _common_type([schema.field(i) for schema in inputs]))
             for i, name in enumerate(first.names)
         ]
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """The columns of each input at the places of what is wanted."""
+        first, *_ = inputs
+        places = [place for place, name in enumerate(first.names) if name in wanted]
+        return tuple(frozenset(schema.names[place] for place in places) for schema in inputs)
 
     def stream(self, *below: Any) -> Stream:
         """What all of its streams have in common."""

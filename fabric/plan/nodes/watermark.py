@@ -14,7 +14,7 @@ from fabric.plan.columns import time_type, visible
 from fabric.plan.durations import DURATION_US_MAX, duration_text, lengths_text
 from fabric.plan.expr import Expr, Udf, as_udf
 from fabric.plan.faults import quoted
-from fabric.plan.node import Node, Role, Unary
+from fabric.plan.node import Names, Node, Role, Unary
 from fabric.plan.stream import Stream
 from fabric.plan.streams import BAD, WATERMARK, OnBad
 from fabric.plan.wire.limits import choice, small
@@ -89,6 +89,10 @@ class Watermark(Unary):
         if (self.strategy == "custom") != (self.function is not None):
             raise PlanError("a custom watermark needs a function, and only a custom one takes it")
         return schema.append(pa.field(WATERMARK, pa.int64())) if self.rows else schema
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted, and event time."""
+        return (wanted | {self.column},)
 
     def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
         """Bad rows, if they go aside."""

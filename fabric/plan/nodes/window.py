@@ -14,12 +14,13 @@ from pyarrow import types as t
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
+from fabric.plan.columns import read_by
 from fabric.plan.expr import Agg, Alias, Expr, Frame, Literal, Over, output_name
 from fabric.plan.faults import ArgumentFault, ExprFault, nearest, quoted
 from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS
 from fabric.plan.infer import infer, infer_agg
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.python import columns_text
 from fabric.plan.stream import Stream, endless
 from fabric.plan.types import is_comparable, is_groupable, numeric
@@ -36,6 +37,7 @@ class Window(Unary):
     exprs: tuple[Expr, ...]
 
     WIRE: ClassVar[str] = "window"
+    HOLDS_ROWS: ClassVar[bool] = True
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -66,6 +68,18 @@ class Window(Unary):
             taken.append(name)
             columns.append((name, infer_over(over, schema)))
         return [*zip(schema.names, schema.types, strict=True), *columns]
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted of the input, and what the wanted functions read."""
+        functions = [expr for expr in self.exprs if output_name(expr) in wanted]
+        return ((wanted - set(map(output_name, self.exprs))) | read_by(functions),)
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """Only the wanted functions; without any, the input."""
+        exprs = tuple(expr for expr in self.exprs if output_name(expr) in wanted)
+        if not exprs:
+            return self.input
+        return self if len(exprs) == len(self.exprs) else replace(self, exprs=exprs)
 
     def stream(self, *below: Any) -> Stream:
         """Refused."""

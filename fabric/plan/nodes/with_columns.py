@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.columns import check_no_aggregates, check_unique
+from fabric.plan.columns import check_no_aggregates, check_unique, read_by
 from fabric.plan.expr import Expr, output_name
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Node, Unary
+from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.python import columns_text
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
@@ -62,6 +62,20 @@ class WithColumns(Unary):
             return schema
         kept = [(field.name, new.pop(field.name, field.type)) for field in schema]
         return [*kept, *new.items()]
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """What is wanted of the input, and what the wanted new columns read."""
+        new = [expr for expr in self.exprs if output_name(expr) in wanted]
+        if self.replace:  # what is replaced has a place
+            return ((wanted & frozenset(inputs[0].names)) | read_by(new),)
+        return ((wanted - set(map(output_name, self.exprs))) | read_by(new),)
+
+    def without_unwanted(self, wanted: Names) -> Node:
+        """Only the wanted new columns; without any, the input."""
+        exprs = tuple(expr for expr in self.exprs if output_name(expr) in wanted)
+        if not exprs:
+            return self.input
+        return self if len(exprs) == len(self.exprs) else replace(self, exprs=exprs)
 
     def stream(self, *below: Any) -> Stream:
         """Columns that are not overwritten mean what they did."""
