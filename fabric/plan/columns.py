@@ -20,6 +20,7 @@ from fabric.plan.faults import ExprFault, listed, nearest, quoted
 from fabric.plan.infer import infer
 from fabric.plan.mend import free_name, mended
 from fabric.plan.node import Columns, Names, Node
+from fabric.plan.python import columns_text
 from fabric.plan.streams import HIDDEN, HIDDEN_TYPES
 from fabric.plan.types import is_groupable, is_nested, is_timestamp, plain
 from fabric.plan.walk import walk_expr
@@ -108,16 +109,17 @@ def check_once(names: Sequence[str], what: str) -> None:
             raise PlanError(f"{what} the column {quoted(name)} twice")
 
 
-def check_no_aggregates(exprs: Sequence[Expr], instead: str | None = None) -> None:
-    """Refuse an aggregate outside agg; `instead` is the line for where there is nothing else."""
+def check_no_aggregates(exprs: Sequence[Expr], *, are_columns: bool = False) -> None:
+    """Refuse an aggregate outside agg; columns that are nothing else become an agg."""
     for expr in exprs:
         agg = next((part for part in walk_expr(expr) if isinstance(part, Agg)), None)
         if agg is None:
             continue
         inner = [each.input if isinstance(each, Alias) else each for each in exprs]
+        alone = are_columns and all(isinstance(each, Agg) for each in inner)
         raise mended(
             f"the aggregate {agg.function} is only allowed in group_by(...).agg(...)",
-            instead if all(isinstance(each, Agg) for each in inner) else None,
+            f".agg({columns_text(exprs)})" if alone else None,
         )
 
 

@@ -42,7 +42,7 @@ class Select(Unary):
         (schema,) = inputs
         if not self.exprs:
             raise PlanError("a select needs at least one column")
-        check_no_aggregates(self.exprs, f".agg({columns_text(self.exprs)})")
+        check_no_aggregates(self.exprs, are_columns=True)
         columns = [(output_name(expr), infer(expr, schema)) for expr in self.exprs]
         check_unique(self, self.exprs, set())
         return columns

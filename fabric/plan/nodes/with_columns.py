@@ -43,7 +43,7 @@ class WithColumns(Unary):
     def output(self, *inputs: pa.Schema) -> Columns | pa.Schema:
         """The columns of the input, then the new ones."""
         (schema,) = inputs
-        check_no_aggregates(self.exprs, f".agg({columns_text(self.exprs)})")
+        check_no_aggregates(self.exprs, are_columns=True)
         new = {output_name(expr): infer(expr, schema) for expr in self.exprs}
         taken = set(schema.names)
         check_unique(self, self.exprs, taken)

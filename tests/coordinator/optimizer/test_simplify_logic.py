@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from fabric.coordinator.optimizer.simplify_logic import FALSE, TRUE, simplify_logic
-from fabric.plan.expr import Alias, Call, Case, Column, Expr, IsIn, Literal
-from fabric.plan.nodes import Filter, Select, Sort, SortKey
+from fabric.plan.expr import Alias, Call, Case, Column, Expr, IsIn, Literal, SortKey
+from fabric.plan.nodes import Filter, Select, Sort
 from fabric.plan.schema import schema_of
 
 A, B, C, X = (Column(name) for name in "abcx")
