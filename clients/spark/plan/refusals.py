@@ -1,7 +1,7 @@
 """What Spark can't do the same way, and what to do instead.
 
 One job: the table of it. A plan is looked through before anything runs; a node that one of these
-finds is a `PlanError` with its path. ARCHITECTURE.md prints the table.
+finds is a `PlanError` with its path. `docs/decisions/069-spark-refuses-before-it-starts.md` says why.
 """
 
 from __future__ import annotations
