@@ -18,8 +18,8 @@ from typing import Literal
 import typer
 
 from fabric.clients.cli.options import Home, home_of
-from fabric.clients.cli.ports import port_is_free
-from fabric.clients.spark.java import java_major, java_problem
+from fabric.clients.cli.processes import port_is_free
+from fabric.clients.spark.session import java_major, java_problem
 from fabric.config import FabricHome
 from fabric.errors import FabricError
 from fabric.security.secret import check_folder

@@ -1,7 +1,13 @@
-"""``fabric jobs``: the jobs of a fabric; look at one, stop it, run it again."""
+"""``fabric jobs`` and ``fabric checkpoints``: jobs, and what their streams have saved.
+
+One job: look at a job, stop it, run it again; list the checkpoints of a stream and show one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,9 +15,11 @@ import typer
 from fabric.clients.cli.options import LOCAL, Connect, Token, open_session
 
 if TYPE_CHECKING:
+    from fabric.checkpoint.manifest import Manifest
     from fabric.clients.session.session import Session
 
-app = typer.Typer(
+
+jobs_app = typer.Typer(
     help="List jobs; show, cancel, restart or release one; read its logs.",
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -25,7 +33,7 @@ States = Annotated[
 JOBS_SHOWN = 100
 
 
-@app.callback(invoke_without_command=True)
+@jobs_app.callback(invoke_without_command=True)
 def jobs(context: typer.Context, connect: Connect = LOCAL, token: Token = "") -> None:
     """List the newest jobs of a fabric, oldest first."""
     context.obj = (connect, token)
@@ -33,7 +41,7 @@ def jobs(context: typer.Context, connect: Connect = LOCAL, token: Token = "") ->
         _list(connect, token, JOBS_SHOWN, [])
 
 
-@app.command("list")
+@jobs_app.command("list")
 def list_jobs(
     context: typer.Context,
     last: Last = JOBS_SHOWN,
@@ -45,7 +53,7 @@ def list_jobs(
     _list(*_where(context, connect, token), last, state or [])
 
 
-@app.command()
+@jobs_app.command()
 def show(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
     """The stages and tasks of a job, and how to read its result."""
     from fabric.clients.cli.tables import show as show_table
@@ -64,14 +72,14 @@ def show(context: typer.Context, job: JobId, connect: Connect = "", token: Token
                 typer.echo(f"  {partition!r}")
 
 
-@app.command()
+@jobs_app.command()
 def cancel(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
     """Stop a job; nothing it wrote stays, but what a stream has published does."""
     with _session(context, connect, token) as session:
         typer.echo(repr(session.job(job).cancel()))
 
 
-@app.command()
+@jobs_app.command()
 def restart(
     *,
     context: typer.Context,
@@ -89,7 +97,7 @@ def restart(
         typer.echo(repr(again.wait() if wait else again))
 
 
-@app.command()
+@jobs_app.command()
 def logs(
     context: typer.Context,
     job: JobId,
@@ -106,7 +114,7 @@ def logs(
             typer.echo(line)
 
 
-@app.command()
+@jobs_app.command()
 def release(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
     """Drop a job's partitions on every agent."""
     with _session(context, connect, token) as session:
@@ -134,3 +142,69 @@ def _where(context: typer.Context, connect: str, token: str) -> tuple[str, str]:
 
 def _session(context: typer.Context, connect: str, token: str) -> Session:
     return open_session(*_where(context, connect, token))
+
+
+checkpoints_app = typer.Typer(
+    help="List the checkpoints of a stream; show what is in one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+StreamId = Annotated[str, typer.Argument(metavar="JOB", help="The id of a stream's job.")]
+Number = Annotated[int, typer.Argument(metavar="CHECKPOINT", min=1, help="Its number.")]
+
+
+@checkpoints_app.command("list")
+def list_checkpoints(
+    job: Annotated[str, typer.Argument(metavar="[JOB]", help="The id of a stream's job.")] = "",
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder", metavar="FOLDER", help="What lies there, such as ~/.fabric/checkpoints."
+        ),
+    ] = None,
+    connect: Connect = LOCAL,
+    token: Token = "",
+) -> None:
+    """The checkpoints of JOB that are kept, those given up lately, and the one under way.
+
+    With --folder: those of whatever jobs lie there whole, also when nobody runs them any more. A
+    job's folder may be removed then.
+    """
+    from fabric.clients.cli.tables import checkpoints_table, stored_table
+    from fabric.clients.cli.tables import show as show_table
+
+    if folder is not None:
+        show_table(stored_table(_stored(folder, job)), f"no checkpoints lie in {folder}")
+        return
+    if not job:
+        raise typer.BadParameter("name a JOB of a running fabric, or a --folder")
+    with open_session(connect, token) as session:
+        show_table(checkpoints_table(session.job(job).checkpoints()), "the job has no checkpoints")
+
+
+@checkpoints_app.command("show")
+def show_checkpoint(
+    job: StreamId, checkpoint: Number, connect: Connect = LOCAL, token: Token = ""
+) -> None:
+    """One checkpoint, and what each task has in it."""
+    from fabric.clients.cli.tables import checkpoints_table, parts_table
+    from fabric.clients.cli.tables import show as show_table
+
+    with open_session(connect, token) as session:
+        found = session.job(job).checkpoint(checkpoint)
+        show_table(checkpoints_table([found]), "")
+        show_table(parts_table(found.parts), "nothing of it is stored")
+
+
+def _stored(folder: Path, job: str) -> Iterator[tuple[str, int, Manifest]]:
+    """Each checkpoint that has a manifest, by job."""
+    from fabric.checkpoint.storage import FolderStorage
+    from fabric.errors import NotFoundError
+
+    if not folder.is_dir():
+        raise NotFoundError(f"there is no folder {folder}")
+    storage = FolderStorage(folder.absolute())
+    for name in [job] if job else storage.jobs():
+        for number in storage.checkpoints(name):
+            with suppress(NotFoundError):  # a job that runs has just removed it
+                yield name, number, storage.load(name, number)

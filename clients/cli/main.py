@@ -13,21 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fabric.clients.cli import (
-    agents,
-    checkpoints,
-    config,
-    datasets,
-    demo,
-    doctor,
-    jobs,
-    metadata,
-    options,
-    run,
-    serve,
-    top,
-    up,
-)
+from fabric.clients.cli import admin, config, doctor, jobs, options, run, serve, top, up
 from fabric.errors import FabricError
 
 _STOPPED = 130
@@ -49,15 +35,15 @@ app.command(
     context_settings={"allow_interspersed_args": False},
 )(run.run)
 app.command("explain", short_help="Show what a Python file would run.")(run.explain)
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(checkpoints.app, name="checkpoints")
-app.add_typer(agents.app, name="agents")
-app.command("datasets", short_help="List datasets.")(datasets.datasets)
+app.add_typer(jobs.jobs_app, name="jobs")
+app.add_typer(jobs.checkpoints_app, name="checkpoints")
+app.add_typer(admin.agents_app, name="agents")
+app.command("datasets", short_help="List datasets.")(admin.datasets)
 app.command("top", short_help="Agents, jobs and events, live.")(top.top)
 app.command("config", short_help="Settings, and where they come from.")(config.config)
-app.add_typer(metadata.app, name="metadata")
+app.add_typer(admin.metadata_app, name="metadata")
 app.command("doctor", short_help="Check that all that is needed is here.")(doctor.doctor)
-app.add_typer(demo.app, name="demo")
+app.add_typer(run.demo_app, name="demo")
 
 
 def _version(wanted: bool) -> None:

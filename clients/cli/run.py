@@ -1,8 +1,9 @@
-"""``fabric run FILE`` and ``fabric explain FILE``: plans that are written in a Python file.
+"""``fabric run FILE``, ``fabric explain FILE`` and ``fabric demo``: plans that Python files hold.
 
 One job: execute the file and find what it made. A file may do everything at its top level; or leave
 a DataFrame called ``df`` or ``plan``; or define ``main()``, which is called and may return one. One
 without ``main()`` that asks for ``__name__ == "__main__"`` is run as Python itself would.
+``fabric demo flights`` runs the demo of `fabric.clients.demo`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fabric.clients.cli.options import Connect, Engine, Token, open_session
+from fabric.clients.cli.processes import ctrl_c_ends
 from fabric.clients.session.dry_run import DryRun, NotRun, dry_run
 from fabric.errors import FabricError, NotFoundError, UserError
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
+
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A Python file.")]
 _NAMES = ("df", "plan")
@@ -182,3 +185,39 @@ def _line(error: BaseException, file: Path) -> str:
             found = f"{file} line {trace.tb_lineno}"
         trace = trace.tb_next
     return found
+
+
+demo_app = typer.Typer(help="Demonstrations that check themselves.", rich_markup_mode=None)
+
+
+@demo_app.callback()
+def _demo() -> None:
+    """Demonstrations that check themselves."""
+
+
+@demo_app.command()
+def flights(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the fabric up and print a snippet.")
+    ] = False,
+    without_spark: Annotated[
+        bool, typer.Option("--without-spark", help="Skip the steps that need Java.")
+    ] = False,
+    kafka: Annotated[
+        bool,
+        typer.Option(
+            "--kafka",
+            help="Have the stream read a topic of Kafka; starts a broker (needs Maven, Java).",
+        ),
+    ] = False,
+    servers: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="The same, with brokers that run already."),
+    ] = "",
+) -> None:
+    """Real flights through Fabric, two agents and Spark; compared with DuckDB."""
+    with ctrl_c_ends():
+        from fabric.clients.demo import flights as demo
+
+        code = demo.run(keep=keep, with_spark=not without_spark, kafka=kafka, servers=servers)
+    raise typer.Exit(code)

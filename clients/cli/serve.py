@@ -59,7 +59,7 @@ def coordinator(
     parent: Parent = 0,
 ) -> None:
     """Run a coordinator in the foreground; SIGTERM or Ctrl-C stops it."""
-    from fabric.clients.cli.ports import port_is_free
+    from fabric.clients.cli.processes import port_is_free
     from fabric.coordinator.config import CoordinatorConfig
     from fabric.coordinator.main import run_coordinator
     from fabric.telemetry.logs import configure_logs

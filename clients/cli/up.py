@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fabric.clients.cli.options import Home, MetricsPort, RestPort, home_of
-from fabric.clients.cli.ports import port_is_free
-from fabric.clients.cli.stopping import POLL_S, stop_asked
+from fabric.clients.cli.processes import POLL_S, port_is_free, stop_asked
 from fabric.config import TLS, AgentConfig, FabricHome
 from fabric.errors import ConfigError, ExternalError, PeerLostError
 from fabric.settings import load

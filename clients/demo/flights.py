@@ -1,6 +1,6 @@
 """The main job: real flights from CSV to agents to Spark and back, checked against DuckDB.
 
-One job: the steps in their order. What is asked is in `questions.py`, the data in `data.py`, what
+One job: the steps in their order. The data and what is asked of it are in `questions.py`, what
 Spark does in `spark_steps.py`. Any difference from DuckDB's answer fails the command.
 """
 
@@ -22,13 +22,11 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 import fabric
-from fabric.clients.cli.ports import port_is_free
-from fabric.clients.cli.stopping import POLL_S, stop_asked
+from fabric.clients.cli.processes import POLL_S, port_is_free, stop_asked
 from fabric.clients.cli.up import LocalProcesses
-from fabric.clients.demo import data, questions, replay
-from fabric.clients.demo.agreement import Agreement, checksum
-from fabric.clients.demo.pictures import draw_delays
-from fabric.clients.demo.snippet import snippet
+from fabric.clients.demo import questions, replay
+from fabric.clients.demo.checksum import Agreement, checksum
+from fabric.clients.demo.output import draw_delays, snippet
 from fabric.config import FabricHome
 from fabric.errors import ExternalError
 
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 OUT = Path("out/flights")
 KEPT = "delays_by_carrier"
 N_AGENTS = 2
-TWICE = f", each partition to {data.REPLICAS} agents"
+TWICE = f", each partition to {questions.REPLICAS} agents"
 T = TypeVar("T")
 
 
@@ -66,7 +64,7 @@ def run(
 
         check(servers)
     console = Console(highlight=False, soft_wrap=True)
-    files = data.unpack(out)
+    files = questions.unpack(out)
     _clear(out)
     with (
         _topic(console, servers) if with_kafka else nullcontext() as topic,
@@ -191,14 +189,14 @@ class Flights:
         if self._spark is None:
             self._say(1, f"without Spark: Fabric itself loads the tables onto the agents{TWICE}")
             tables = _csv_tables(session, self._files)
-            for name in data.TABLES:
+            for name in questions.TABLES:
                 self._loaded(name, *_load_one(tables[name], name))
         else:
             from fabric.clients.demo import spark_steps
 
             spark = self._waited_for_spark()
             self._say(1, f"PySpark types and cleans the CSVs and writes them through Flight{TWICE}")
-            for name in data.TABLES:
+            for name in questions.TABLES:
                 loaded = spark_steps.load(spark, session, name, self._files[name])
                 self._loaded(name, *loaded)
 
@@ -209,7 +207,7 @@ class Flights:
     def _on_agents(self, session: Session, embedded: Mapping[str, pa.Table]) -> dict[str, Job]:
         """Step 2."""
         self._say(2, f"the same questions as jobs on {N_AGENTS} agent processes")
-        tables = {name: session.read_dataset(name) for name in data.TABLES}
+        tables = {name: session.read_dataset(name) for name in questions.TABLES}
         jobs: dict[str, Job] = {}
         for name, df in questions.ask(tables).items():
             begin = time.perf_counter()
@@ -284,7 +282,7 @@ class Flights:
         """Step 4."""
         if self._spark is None:
             self._say(4, "without Spark: the agents write both results as Parquet")
-            tables = {name: session.read_dataset(name) for name in data.TABLES}
+            tables = {name: session.read_dataset(name) for name in questions.TABLES}
             for name, df in questions.ask(tables).items():
                 folder = self._out / f"{name}.parquet"
                 df.write_parquet(str(folder.absolute()), mode="overwrite")
@@ -309,7 +307,7 @@ class Flights:
     ) -> None:
         """Step 5."""
         self._say(5, "the plan, what it did, and the pictures")
-        tables = {name: session.read_dataset(name) for name in data.TABLES}
+        tables = {name: session.read_dataset(name) for name in questions.TABLES}
         frame = questions.ask(tables)["delays_by_carrier"]
         self._console.print(frame.explain(), markup=False)
         self._console.print("\nwhat the jobs did")
@@ -325,8 +323,10 @@ class Flights:
 
     def _keep(self, session: Session, fabric_: LocalProcesses) -> None:
         """Leave all up, with the answer as a dataset: the result of a job is kept for minutes."""
-        tables = {name: session.read_dataset(name) for name in data.TABLES}
-        questions.ask(tables)[KEPT].write_dataset(KEPT, mode="overwrite", replicas=data.REPLICAS)
+        tables = {name: session.read_dataset(name) for name in questions.TABLES}
+        questions.ask(tables)[KEPT].write_dataset(
+            KEPT, mode="overwrite", replicas=questions.REPLICAS
+        )
         shown = snippet(session.flight_url, KEPT, fabric_.home.token, fabric_.way.roots)
         self._console.print(shown, markup=False)
         with stop_asked() as stop:
@@ -356,13 +356,15 @@ class Flights:
 
 
 def _csv_tables(session: Session, files: Mapping[str, Path]) -> dict[str, DataFrame]:
-    return {name: session.read_csv(path, null_values=data.NULL) for name, path in files.items()}
+    return {
+        name: session.read_csv(path, null_values=questions.NULL) for name, path in files.items()
+    }
 
 
 def _load_one(df: DataFrame, name: str) -> tuple[int, float]:
     job, seconds = _timed(
         lambda: df.write_dataset(
-            name, keys=questions.KEYS[name], mode="overwrite", replicas=data.REPLICAS
+            name, keys=questions.KEYS[name], mode="overwrite", replicas=questions.REPLICAS
         )
     )
     return job.rows, seconds

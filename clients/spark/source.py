@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
-from fabric.clients.spark.connection import stream_info
-from fabric.clients.spark.faults import plainly
+from fabric.clients.spark.connection import plainly, stream_info
 from fabric.clients.spark.options import parse_options
 from fabric.clients.spark.types import arrow_schema, collated_columns, pick, spark_schema
 

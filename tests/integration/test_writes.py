@@ -14,8 +14,8 @@ import pytest
 
 import fabric
 from fabric.clients.spark.connection import Agents
-from fabric.clients.spark.credentials import Credentials
-from fabric.clients.spark.transaction import Transaction
+from fabric.clients.spark.options import Credentials
+from fabric.clients.spark.writer import Transaction
 from fabric.clock import SystemClock
 from fabric.errors import FabricError, PeerLostError
 from fabric.flight.client import Client

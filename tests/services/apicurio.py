@@ -13,8 +13,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from fabric.clients.demo.services.maven import java_path, maven, prepared
-from fabric.clients.demo.services.server import Server, free_port
+from fabric.clients.demo.services.server import Server, free_port, java_path, maven, prepared
 from tests.services import STORE
 from tests.services.sharing import shared
 

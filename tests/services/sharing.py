@@ -15,8 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from fabric.clients.demo.services.maven import locked
-from fabric.clients.demo.services.server import KEEPER, Server
+from fabric.clients.demo.services.server import KEEPER, Server, locked
 
 _LOCK = threading.Lock()
 _ADDRESSES: dict[str, str] = {}

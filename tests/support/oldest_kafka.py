@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from fabric.clients.demo.services.maven import prepared, run
+from fabric.clients.demo.services.server import prepared, run
 from tests.services import STORE
 
 LOCK = Path(__file__).resolve().parent.parent.parent / "requirements" / "kafka_oldest.lock"

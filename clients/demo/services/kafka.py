@@ -15,8 +15,15 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from fabric.clients.demo.services.maven import jars, java_path, prepared, run
-from fabric.clients.demo.services.server import Server, free_port, listens
+from fabric.clients.demo.services.server import (
+    Server,
+    free_port,
+    jars,
+    java_path,
+    listens,
+    prepared,
+    run,
+)
 from fabric.errors import ExternalError
 
 POM = Path(__file__).with_name("kafka.xml")

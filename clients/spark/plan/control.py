@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric.clients.spark.plan.errors import as_ours
-from fabric.clients.spark.plan.explain import explained
-from fabric.clients.spark.plan.refusals import refuse
+from fabric.clients.spark.plan.explain import explained, refuse
 from fabric.clients.spark.plan.run import execute
 from fabric.clients.spark.plan.settings import prepared
 from fabric.clients.spark.plan.sinks import wrote

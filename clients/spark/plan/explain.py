@@ -1,18 +1,40 @@
-"""What Spark would do with a plan, as text.
+"""What Spark would do with a plan: what is refused, and its plans as text.
 
-One job: `explained`: what is refused, what Spark does its own way, and its plans when nothing is
-refused.
+One job: `REFUSALS`, a table of what Spark can't do the same way and what to do instead, and
+`explained`. A plan is looked through before anything runs; a node that a refusal finds is a
+`PlanError` with its path. `docs/decisions/069-spark-refuses-before-it-starts.md` says why.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fabric.clients.spark.plan.refusals import refused
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.clients.spark.plan.operators import ROWS_MAX
 from fabric.clients.spark.plan.sources import FindHome
 from fabric.clients.spark.plan.translate import kept_frames, to_spark_frame
-from fabric.plan.nodes import Exchange, NodeConfig, Plan, Sink
+from fabric.clients.spark.types import spark_schema
+from fabric.errors import DataError, PlanError
+from fabric.plan.faults import quoted
+from fabric.plan.nodes import (
+    Exchange,
+    Limit,
+    Node,
+    NodeConfig,
+    Plan,
+    Scan,
+    Sink,
+    StreamScan,
+    Window,
+)
+from fabric.plan.nodes.window import aggs_of
+from fabric.plan.schema import schema_of, type_of
+from fabric.plan.sources import DatasetSource
+from fabric.plan.types import is_nested, plain
 from fabric.plan.walk import walk
 
 if TYPE_CHECKING:
@@ -63,3 +85,118 @@ def left_to_spark(plan: Plan) -> str:
                 "spark.shuffle.compress and spark.io.compression.codec say"
             )
     return "\n".join(lines) or "nothing"
+
+
+Find = Callable[[Node], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A difference: `what` is refused, `why`, what to do `instead`; `find` gives the details."""
+
+    what: str
+    why: str
+    instead: str
+    find: Find
+
+
+def _types(node: Node) -> Iterator[str]:
+    for field in schema_of(node):
+        try:
+            spark_schema(pa.schema([(field.name, field.type)]))
+        except DataError:
+            yield f"column {quoted(field.name)} is {field.type}"
+        else:
+            if is_nested(field.type) and _has(t.is_null, field.type):
+                yield f"column {quoted(field.name)} is {field.type}"
+
+
+def _far(node: Node) -> Iterator[str]:
+    if isinstance(node, Limit) and node.offset > ROWS_MAX:
+        yield f"the limit skips {node.offset:,} rows"
+
+
+def _sets(node: Node) -> Iterator[str]:
+    if not isinstance(node, Window):
+        return
+    for agg in aggs_of(node):
+        if agg.function == "count_distinct" and agg.input is not None:
+            dtype = type_of(agg.input, schema_of(node.input))
+            if is_nested(dtype) and _has(t.is_floating, dtype):
+                yield f"count_distinct of {dtype} over a window"
+
+
+def _has(test: Callable[[pa.DataType], bool], dtype: pa.DataType) -> bool:
+    """Whether a value inside is of a type that passes `test`."""
+    dtype = plain(dtype)
+    if is_nested(dtype):
+        return any(_has(test, dtype.field(i).type) for i in range(dtype.num_fields))
+    return bool(test(dtype))
+
+
+def _versions(node: Node) -> Iterator[str]:
+    if isinstance(node, Scan) and isinstance(node.source, DatasetSource) and node.source.version:
+        yield f"version {node.source.version} of dataset {quoted(node.source.name)}"
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        "columns of types Spark has not: decimals of more than 38 digits or a negative scale, "
+        "unions, calendar intervals, encodings inside nested values, lists of nothing but nulls",
+        "Spark has no such type, or does not give it back",
+        "cast the column or drop it before",
+        _types,
+    ),
+    Refusal(
+        f"limits that skip more than {ROWS_MAX:,} rows",
+        "Spark counts them in 32 bits",
+        "filter by a row number instead",
+        _far,
+    ),
+    Refusal(
+        "count_distinct over a window of lists and structs of floats",
+        "Spark tells -0.0 from 0.0 there",
+        "cast the floats to decimals before",
+        _sets,
+    ),
+    Refusal(
+        "a dataset's older version",
+        "the connector reads the newest",
+        "leave the version out",
+        _versions,
+    ),
+)
+"""Every difference between Spark and the other places, each refused before start."""
+
+
+def refused(root: Node) -> Iterator[PlanError]:
+    """What of the checked plan under `root` is refused, one error a finding."""
+    seen: set[str] = set()
+    yield from _streams(root)
+    for node in walk(root):
+        for refusal in REFUSALS:
+            for detail in refusal.find(node):
+                if detail not in seen:
+                    seen.add(detail)
+                    yield PlanError(
+                        f"Spark can't run this: {detail}; {refusal.why}: {refusal.instead}, or "
+                        "run the plan embedded or on agents",
+                        node=node.path,
+                    )
+
+
+def _streams(root: Node) -> Iterator[PlanError]:
+    """Streams are Fabric's own; steps over them are told with their source."""
+    for node in walk(root):
+        if isinstance(node, StreamScan):
+            yield PlanError(
+                f"Spark can't run this: {node.text()} is a stream, and streams run on Fabric "
+                'alone: leave engine="spark" out, or run the plan embedded or on agents',
+                node=node.path,
+            )
+
+
+def refuse(root: Node) -> None:
+    """Raise the first refusal."""
+    for error in refused(root.input if isinstance(root, Sink) else root):
+        raise error

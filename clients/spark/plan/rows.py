@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.clients.spark.casts import conform
-from fabric.clients.spark.types import arrow_schema, spark_schema
+from fabric.clients.spark.types import arrow_schema, conform, spark_schema
 from fabric.errors import DataError
 
 if TYPE_CHECKING:

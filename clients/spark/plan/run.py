@@ -16,8 +16,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.dry_run import may_run
 from fabric.clients.spark.plan.errors import as_ours
-from fabric.clients.spark.plan.explain import explained
-from fabric.clients.spark.plan.refusals import refuse
+from fabric.clients.spark.plan.explain import explained, refuse
 from fabric.clients.spark.plan.rows import restored
 from fabric.clients.spark.plan.settings import prepared
 from fabric.clients.spark.plan.sinks import written

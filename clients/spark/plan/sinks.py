@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from fabric.clients.spark.faults import plainly_each
+from fabric.clients.spark.connection import plainly_each
 from fabric.clients.spark.options import parse_options
 from fabric.clients.spark.plan.relation import Relation
 from fabric.clients.spark.plan.rows import restored_batches
 from fabric.clients.spark.plan.sources import DatasetHome, FindHome
-from fabric.clients.spark.transaction import Part, Transaction
+from fabric.clients.spark.writer import Part, Transaction
 from fabric.ids import TaskId
 from fabric.io.sinks import dispatch
 from fabric.plan.nodes import Node, Sink, Sort

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.clients.spark.casts import conform
-from fabric.clients.spark.faults import plainly_each
+from fabric.clients.spark.connection import plainly_each
+from fabric.clients.spark.plan.operators import filtered
 from fabric.clients.spark.plan.relation import Names, Relation
 from fabric.clients.spark.plan.rows import frame_of, inside_schema
-from fabric.clients.spark.plan.rowwise import filtered
-from fabric.clients.spark.types import arrow_schema
+from fabric.clients.spark.types import arrow_schema, conform
 from fabric.errors import NotFoundError
 from fabric.io import registry
 from fabric.io.files.hive import useful

@@ -15,8 +15,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.spark.java import check_java
-from fabric.clients.spark.session import run_workers_here
+from fabric.clients.spark.session import check_java, run_workers_here
 from fabric.errors import ConfigError, ExternalError
 
 if TYPE_CHECKING:

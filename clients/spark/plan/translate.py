@@ -14,11 +14,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fabric.clients.spark.plan.aggregates import aggregated
-from fabric.clients.spark.plan.explode import exploded
 from fabric.clients.spark.plan.joins import joined
-from fabric.clients.spark.plan.order import different, limited, sorted_by, stacked
+from fabric.clients.spark.plan.operators import (
+    different,
+    exploded,
+    filtered,
+    limited,
+    projected,
+    sorted_by,
+    stacked,
+)
 from fabric.clients.spark.plan.relation import Names, Relation
-from fabric.clients.spark.plan.rowwise import filtered, projected
 from fabric.clients.spark.plan.sources import FindHome, no_home, scanned
 from fabric.clients.spark.plan.windows import windowed
 from fabric.errors import FabricError, InternalError

@@ -16,7 +16,7 @@ from pyarrow import types as t
 
 from fabric.clients.spark.expressions import spark_type, to_spark
 from fabric.clients.spark.plan.aggregates import aggregate_column, arguments, computed_args
-from fabric.clients.spark.plan.order import ordered
+from fabric.clients.spark.plan.operators import ordered
 from fabric.clients.spark.plan.relation import Relation
 from fabric.plan.expr import Agg, Cast, Frame, Literal, Over
 from fabric.plan.nodes import Window

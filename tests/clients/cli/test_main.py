@@ -14,7 +14,7 @@ import fabric
 from fabric.clients.cli import doctor
 from fabric.clients.cli.main import main
 from fabric.clients.session import default
-from fabric.clients.spark import java
+from fabric.clients.spark import session as spark_session
 
 Captured = pytest.CaptureFixture[str]
 HEAD = (
@@ -286,7 +286,7 @@ def test_doctor_finds_what_is_wrong(
     versions["confluent-kafka"] = None
     real = doctor.version_of
     monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name, real(name)))
-    monkeypatch.setattr(java, "java_major", lambda: 11)
+    monkeypatch.setattr(spark_session, "java_major", lambda: 11)
     assert main(["doctor", "--home", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert "✗ the SSH tool fabric 3.2 is installed too" in out

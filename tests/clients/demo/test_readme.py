@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.clients.demo import data
+from fabric.clients.demo import questions
 from fabric.clients.demo.flights import free_port
 from fabric.config import AgentConfig
 from fabric.plan_rules import PlanRules
@@ -70,7 +70,7 @@ class Reader:
 def reader(tmp_path: Path) -> Iterator[Reader]:
     for name in (".venv", "clients"):
         (tmp_path / name).symlink_to(ROOT / name)
-    data.unpack(tmp_path / "out" / "flights")  # what `make run` leaves
+    questions.unpack(tmp_path / "out" / "flights")  # what `make run` leaves
     home = tmp_path / "home"
     home.mkdir()
     own = {name: text for name, text in os.environ.items() if not name.startswith("FABRIC_")}

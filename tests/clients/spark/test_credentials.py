@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.clients.spark.credentials import Credentials, read_credentials
+from fabric.clients.spark.options import Credentials, read_credentials
 from fabric.errors import AuthError, ConfigError
 
 TLS_URL = "grpc+tls://h:1"

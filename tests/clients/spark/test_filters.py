@@ -27,9 +27,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from fabric.clients.spark.casts import conform
 from fabric.clients.spark.filters import compile_filter, keep_true
-from fabric.clients.spark.types import arrow_schema, spark_schema
+from fabric.clients.spark.types import arrow_schema, conform, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ import fabric
 from fabric._cython.kernels.hash import hash_columns
 from fabric.clients.demo.checksum import checksum
 from fabric.clients.spark.options import parse_options
-from fabric.clients.spark.transaction import Transaction
+from fabric.clients.spark.writer import Transaction
 from tests.support.wait import wait_until
 
 NOON = datetime.datetime(2013, 1, 1, 12)

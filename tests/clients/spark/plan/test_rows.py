@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plan_frames import scan
 
-from fabric.clients.spark.casts import conform
 from fabric.clients.spark.plan.rows import cast_back
-from fabric.clients.spark.types import arrow_schema, spark_schema
+from fabric.clients.spark.types import arrow_schema, conform, spark_schema
 from fabric.errors import DataError
 from fabric.plan.nodes import Node
 from tests.support.arrays import DECIMALS, FLAT, examples, values

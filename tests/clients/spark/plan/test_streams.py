@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric import streams
-from fabric.clients.spark.plan.refusals import refuse, refused
+from fabric.clients.spark.plan.explain import refuse, refused
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.nodes import Plan, Sink

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from plan_frames import NAN, ROWS, agg, agg_of, call, col, lit, over, scan
 
-from fabric.clients.spark.plan.refusals import refused
+from fabric.clients.spark.plan.explain import refused
 from fabric.plan.check import check
 from fabric.plan.expr import Alias, Expr, Frame, SortKey
 from fabric.plan.functions import WINDOW_FUNCTIONS

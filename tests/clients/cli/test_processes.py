@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fabric.clients.cli.stopping import STOPPERS, ctrl_c_ends, stop_asked
+from fabric.clients.cli.processes import STOPPERS, ctrl_c_ends, stop_asked
 
 
 @pytest.fixture(params=[signal.SIG_IGN, signal.default_int_handler])
@@ -37,7 +37,7 @@ def test_ctrl_c_stays_what_it_was(before: object) -> None:
 
 LOSES = """
 import time
-from fabric.clients.cli.stopping import ctrl_c_ends
+from fabric.clients.cli.processes import ctrl_c_ends
 with ctrl_c_ends(1):
     while True:
         try:

@@ -1,12 +1,13 @@
-"""Ctrl-C and SIGTERM for commands that stay up, or take long.
+"""Processes that stay up or take long: Ctrl-C, SIGTERM, and whether a port is free for one.
 
-Two ways: `stop_asked`, an event instead of an exception somewhere in the midst of things, and
-`ctrl_c_ends` for work that is best ended by one.
+Two ways to end: `stop_asked`, an event instead of an exception somewhere in the midst of things,
+and `ctrl_c_ends` for work that is best ended by one.
 """
 
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,3 +58,14 @@ def stop_asked() -> Iterator[threading.Event]:
     finally:
         for sign, handler in handlers.items():
             signal.signal(sign, handler)
+
+
+def port_is_free(host: str, number: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, number))
+        except OSError:
+            return False
+    return True

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from plan_frames import agg, col, over, scan
 
-from fabric.clients.spark.plan.refusals import REFUSALS, refuse, refused
+from fabric.clients.spark.plan.explain import REFUSALS, refuse, refused
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.nodes import Limit, Node, Plan, Scan, Sink, Window

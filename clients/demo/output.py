@@ -1,6 +1,6 @@
-"""The demo's pictures: delays as bars, the job graph as SVG.
+"""What the demo leaves: a picture of delays as bars, and a snippet to paste while its fabric is up.
 
-One job: write two files. Drawn by matplotlib without a display; the graph by `fabric.plan.svg`.
+One job: write them. The picture is drawn by matplotlib without a display.
 """
 
 from __future__ import annotations
@@ -48,3 +48,23 @@ def _draw_weather(axes: Axes, weather: pa.Table) -> None:
     axes.set_title("… and by the weather of the departure hour")
     axes.set_ylabel("minutes")
     axes.legend(title="origin")
+
+
+def snippet(url: str, dataset: str, token: Path, roots: Path | None = None) -> str:
+    """Python that reads a dataset of the agents at `url` with DuckDB over plain pyarrow.flight."""
+    trusts = (
+        f'tls = {{"tls_root_certs": open({str(roots)!r}, "rb").read()}}' if roots else "tls = {}"
+    )
+    return f"""
+# paste into another Python (needs pyarrow and duckdb)
+import duckdb, pyarrow as pa, pyarrow.flight as flight
+{trusts}
+client = flight.connect({url!r}, **tls)
+token = open({str(token.absolute())!r}, "rb").read().strip()
+auth = flight.FlightCallOptions(headers=[(b"authorization", b"Bearer " + token)])
+info = client.get_flight_info(flight.FlightDescriptor.for_path("dataset", {dataset!r}), auth)
+rows = pa.concat_tables(
+    flight.connect(end.locations[0], **tls).do_get(end.ticket, auth).read_all()
+    for end in info.endpoints)
+print(duckdb.sql("select * from rows order by mean_delay desc"))
+"""

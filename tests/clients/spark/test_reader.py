@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.clients.spark.connection import Endpoint
-from fabric.clients.spark.slices import RUN_ROWS, rows_of_share, slices
+from fabric.clients.spark.reader import RUN_ROWS, rows_of_share, slices
 
 
 def endpoints(n: int) -> list[Endpoint]:

@@ -1,0 +1,122 @@
+"""Filter, select, with_columns, explode, sort, limit, distinct and union on Spark.
+
+One job: nodes that are a call or two of PySpark's. Joins, aggregates and window functions have a
+file each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fabric.clients.spark.plan.relation import Relation, guarded, retyped
+from fabric.operators.expressions.predicates import split_filter
+from fabric.plan.expr import Column, Expr, SortKey, output_name
+from fabric.plan.nodes import Explode, Limit, Select, Sort, WithColumns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+
+def filtered(source: Relation, predicate: Expr) -> Relation:
+    """The rows of `source` for which `predicate` is true.
+
+    Its conditions are taken from the left while they are true. The first ones that can't raise are
+    a filter of their own, which Spark may move. Spark's AND would look at its right side where the
+    left one is null too; so the others, from the first one on that can raise, are a CASE.
+    """
+    scope = source.scope()
+    leading, staged = split_filter(predicate, source.schema)
+    df = source.df if leading is None else source.df.filter(scope.unguarded(leading))
+    if staged is not None:
+        df = df.filter(guarded(scope.unguarded(staged)))
+    return source.over(df)
+
+
+def projected(node: Select | WithColumns, source: Relation, schema: pa.Schema) -> Relation:
+    """`node` over `source`; `schema` is what it puts out."""
+    made = {output_name(expr): expr for expr in node.exprs}
+    outputs: list[SparkColumn | str] = []
+    for name in schema.names:
+        expr = made.get(name, Column(name))
+        kept = isinstance(expr, Column) and expr.name == name
+        if kept:
+            outputs.append(source.place(name))
+        else:
+            outputs.append(source.value(expr))
+    return source.selected(outputs, schema)
+
+
+def exploded(node: Explode, source: Relation, schema: pa.Schema) -> Relation:
+    """`node` over `source`; `schema` is what it puts out."""
+    from pyspark.sql import functions as sf
+
+    index = source.schema.get_field_index(node.column)
+    element, position = source.names.fresh(node.column), source.names.fresh("position")
+    explode = sf.posexplode_outer if node.outer else sf.posexplode
+    rows = source.df.select(
+        *source.columns(), explode(source.column(node.column)).alias(position, element)
+    )
+    inner = [*source.inner[:index], element, *source.inner[index + 1 :]]
+    if node.position:
+        inner.append(position)
+    return Relation(rows.select(*map(sf.col, inner)), schema, tuple(inner), source.names)
+
+
+ROWS_MAX = (1 << 31) - 1
+"""The largest number Spark's limit and offset take."""
+
+
+def ordered(name: str, key: SortKey) -> SparkColumn:
+    """The Spark column `name` as a sort key like `key`."""
+    from pyspark.sql import functions as sf
+
+    column = sf.col(name)
+    if key.descending:
+        return column.desc_nulls_last() if key.nulls_last else column.desc_nulls_first()
+    return column.asc_nulls_last() if key.nulls_last else column.asc_nulls_first()
+
+
+def sort_columns(keys: Sequence[SortKey], source: Relation) -> tuple[Relation, list[str]]:
+    """`source` with the computed keys beside it, and the names of all keys."""
+    computed = [key for key in keys if not isinstance(key.input, Column)]
+    relation, made = source.appended((source.value(key.input), "order") for key in computed)
+    fresh = iter(made)
+    names = [
+        source.place(key.input.name) if isinstance(key.input, Column) else next(fresh)
+        for key in keys
+    ]
+    return relation, names
+
+
+def sorted_by(node: Sort, source: Relation) -> Relation:
+    """All rows in order; key columns that are not the plan's are dropped again."""
+    relation, names = sort_columns(node.keys, source)
+    keys = [ordered(name, key) for name, key in zip(names, node.keys, strict=True)]
+    df = relation.df.sort(*keys)
+    return source.over(df if relation is source else df.select(*source.columns()))
+
+
+def limited(node: Limit, source: Relation) -> Relation:
+    """At most `n` rows after `offset`."""
+    df = source.df.offset(node.offset) if node.offset else source.df
+    return source.over(df.limit(node.n) if node.n <= ROWS_MAX else df)
+
+
+def different(source: Relation) -> Relation:
+    """Each different row once."""
+    return source.over(source.df.distinct())
+
+
+def stacked(inputs: Sequence[Relation], schema: pa.Schema) -> Relation:
+    """All rows of all inputs, columns by position, in the types of `schema`."""
+    parts = []
+    for source in inputs:
+        fields = zip(source.columns(), source.schema.types, schema.types, strict=True)
+        parts.append(source.selected([retyped(*field) for field in fields], schema))
+    df = parts[0].df
+    for part in parts[1:]:
+        df = df.unionAll(part.df)
+    return parts[0].over(df)
