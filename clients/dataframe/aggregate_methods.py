@@ -7,21 +7,25 @@ One job: each aggregate of the registry as a method of `Expr`. The same as funct
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.types import (
+    AnyExpression,
+    Expression,
+    call,
+    column_node,
+    to_node,
+)
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.functions.aggregates import INTERPOLATIONS
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.expr import Expr
-
 Interpolation = Literal["nearest", "linear", "lower", "higher", "midpoint"]
 
 
-class AggregateMethods:
+class AggregateMethods(Expression):
     """For ``group_by(...).agg(...)``, ``select`` and ``.over(...)``; nulls are left out.
 
     Examples
@@ -33,39 +37,39 @@ class AggregateMethods:
 
     __slots__ = ()
 
-    def sum(self) -> Expr:
+    def sum(self) -> Self:
         """The sum of values that are not null; int64 and decimal overflow is an error."""
         return _agg("sum", self)
 
-    def mean(self) -> Expr:
+    def mean(self) -> Self:
         """The mean of values that are not null."""
         return _agg("mean", self)
 
-    def min(self) -> Expr:
+    def min(self) -> Self:
         """The smallest value."""
         return _agg("min", self)
 
-    def max(self) -> Expr:
+    def max(self) -> Self:
         """The largest value."""
         return _agg("max", self)
 
-    def count(self) -> Expr:
+    def count(self) -> Self:
         """How many values are not null."""
         return _agg("count", self)
 
-    def null_count(self) -> Expr:
+    def null_count(self) -> Self:
         """How many values are null."""
-        return _agg("count_if", _call("is_null", self))
+        return _agg("count_if", call("is_null", self))
 
-    def count_if(self) -> Expr:
+    def count_if(self) -> Self:
         """For how many rows the condition is true."""
         return _agg("count_if", self)
 
-    def count_distinct(self) -> Expr:
+    def count_distinct(self) -> Self:
         """How many different values there are, nulls left out."""
         return _agg("count_distinct", self)
 
-    def n_unique(self) -> Expr:
+    def n_unique(self) -> Self:
         """How many different values there are, null counted as one, as in Polars.
 
         >>> from fabric import DataFrame, col
@@ -73,26 +77,26 @@ class AggregateMethods:
         >>> df.select(a=col("x").n_unique(), b=col("x").count_distinct()).collect().to_pydict()
         {'a': [2], 'b': [1]}
         """
-        return _expr(n_unique_of(_node(self)))
+        return self._of(n_unique_of(to_node(self)))
 
-    def approx_distinct(self) -> Expr:
+    def approx_distinct(self) -> Self:
         """About how many different values there are, nulls left out; a few percent off."""
         return _agg("approx_distinct", self)
 
     # ---- one value of many
-    def first(self) -> Expr:
+    def first(self) -> Self:
         """The value of one row, null when that row's is; which row is open without a window."""
         return _agg("first", self)
 
-    def last(self) -> Expr:
+    def last(self) -> Self:
         """The value of one row, null when that row's is; which row is open without a window."""
         return _agg("last", self)
 
-    def any_value(self) -> Expr:
+    def any_value(self) -> Self:
         """Some value that is not null."""
         return _agg("any_value", self)
 
-    def min_by(self, by: Any) -> Expr:
+    def min_by(self, by: Any) -> Self:
         """The value of a row where `by` is smallest; rows without `by` are left out.
 
         >>> from fabric import DataFrame, col
@@ -100,31 +104,31 @@ class AggregateMethods:
         >>> df.select(col("name").min_by("age")).collect().to_pydict()
         {'name': ['b']}
         """
-        return _agg("min_by", self, _column(by))
+        return _agg("min_by", self, column_node(by))
 
-    def max_by(self, by: Any) -> Expr:
+    def max_by(self, by: Any) -> Self:
         """The value of a row where `by` is largest; rows without `by` are left out."""
-        return _agg("max_by", self, _column(by))
+        return _agg("max_by", self, column_node(by))
 
-    def collect(self) -> Expr:
+    def collect(self) -> Self:
         """The list of all values that are not null, in any order."""
         return _agg("collect", self)
 
     # ---- truth
-    def bool_and(self) -> Expr:
+    def bool_and(self) -> Self:
         """Whether all values are true."""
         return _agg("bool_and", self)
 
-    def bool_or(self) -> Expr:
+    def bool_or(self) -> Self:
         """Whether any value is true."""
         return _agg("bool_or", self)
 
     # ---- statistics
-    def var(self, ddof: int = 1) -> Expr:
+    def var(self, ddof: int = 1) -> Self:
         """The variance: of a sample (`ddof` 1) or of all values (0)."""
         return _agg(_by_ddof("var", ddof), self)
 
-    def std(self, ddof: int = 1) -> Expr:
+    def std(self, ddof: int = 1) -> Self:
         """The standard deviation: of a sample (`ddof` 1) or of all values (0).
 
         >>> from fabric import col
@@ -133,39 +137,39 @@ class AggregateMethods:
         """
         return _agg(_by_ddof("std", ddof), self)
 
-    def var_pop(self) -> Expr:
+    def var_pop(self) -> Self:
         """The variance of all values."""
         return _agg("var_pop", self)
 
-    def std_pop(self) -> Expr:
+    def std_pop(self) -> Self:
         """The standard deviation of all values."""
         return _agg("std_pop", self)
 
-    def skewness(self) -> Expr:
+    def skewness(self) -> Self:
         """The third standardised moment of all values."""
         return _agg("skewness", self)
 
-    def kurtosis(self) -> Expr:
+    def kurtosis(self) -> Self:
         """The fourth standardised moment of all values, less 3."""
         return _agg("kurtosis", self)
 
-    def corr(self, other: Any) -> Expr:
+    def corr(self, other: Any) -> Self:
         """Pearson's correlation with `other`; rows with a null are left out."""
-        return _agg("corr", self, _column(other))
+        return _agg("corr", self, column_node(other))
 
-    def covar_samp(self, other: Any) -> Expr:
+    def covar_samp(self, other: Any) -> Self:
         """The covariance of a sample with `other`; rows with a null are left out."""
-        return _agg("covar_samp", self, _column(other))
+        return _agg("covar_samp", self, column_node(other))
 
-    def covar_pop(self, other: Any) -> Expr:
+    def covar_pop(self, other: Any) -> Self:
         """The covariance of all rows with `other`; rows with a null are left out."""
-        return _agg("covar_pop", self, _column(other))
+        return _agg("covar_pop", self, column_node(other))
 
-    def median(self) -> Expr:
+    def median(self) -> Self:
         """The middle value, or the mean of the two in the middle."""
         return _agg("median", self)
 
-    def quantile(self, quantile: float, interpolation: Interpolation = "nearest") -> Expr:
+    def quantile(self, quantile: float, interpolation: Interpolation = "nearest") -> Self:
         """The exact quantile (0 to 1) as float64; null of no value.
 
         Between two values it is the ``nearest``, the ``lower``, the ``higher``, their ``midpoint``
@@ -178,13 +182,13 @@ class AggregateMethods:
         """
         return _agg("quantile", self, *quantile_args(quantile, interpolation))
 
-    def percentile(self, percentage: float) -> Expr:
+    def percentile(self, percentage: float) -> Self:
         """The exact quantile (0 to 1), linear between two values, as in Spark."""
         return _agg("quantile", self, *quantile_args(percentage, "linear"))
 
-    def approx_quantile(self, quantile: float) -> Expr:
+    def approx_quantile(self, quantile: float) -> Self:
         """An actual value about at `quantile` (0 to 1)."""
-        return _agg("approx_quantile", self, _node(float(quantile)))
+        return _agg("approx_quantile", self, to_node(float(quantile)))
 
     avg = mean
     approx_n_unique = approx_distinct
@@ -211,31 +215,8 @@ def n_unique_of(column: plan.Expr) -> plan.Expr:
     return plan.Call("add", (plan.Agg("count_distinct", column), has_null))
 
 
-def _expr(node: plan.Expr) -> Expr:
-    from fabric.clients.dataframe.expr import Expr
-
-    return Expr(node)
-
-
-def _agg(function: str, source: Any, *args: plan.Expr) -> Expr:
-    return _expr(plan.Agg(function, _node(source), args))
-
-
-def _node(value: Any) -> plan.Expr:
-    from fabric.clients.dataframe.expr import to_node
-
-    return to_node(value)
-
-
-def _column(value: Any) -> plan.Expr:
-    """A string is the column of that name here."""
-    return plan.Column(value) if isinstance(value, str) else _node(value)
-
-
-def _call(function: str, source: Any) -> Expr:
-    from fabric.clients.dataframe.expr import call
-
-    return call(function, source)
+def _agg(function: str, source: AnyExpression, *args: plan.Expr) -> AnyExpression:
+    return source._of(plan.Agg(function, to_node(source), args))
 
 
 def _by_ddof(name: str, ddof: int) -> str:

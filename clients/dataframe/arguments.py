@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.order import Order
+from fabric.clients.dataframe.types import Columns, Expression, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted
@@ -48,13 +49,11 @@ def expressions(
 ) -> tuple[plan.Expr, ...]:
     """`arguments` (a string is a column, ``"*"`` all of `schema`, a selection those it chooses),
     then the `named` ones alike."""
-    from fabric.clients.dataframe.selection import Selection
-
     found: list[plan.Expr] = []
     for argument in flatten(arguments):
         if isinstance(argument, str) and argument == "*":
             found.extend(plan.Column(name) for name in schema.names)
-        elif isinstance(argument, Selection):
+        elif isinstance(argument, Columns):
             found.extend(argument.expand(schema))
         else:
             found.append(top(argument))
@@ -84,7 +83,7 @@ def predicate(arguments: Iterable[Any], equal: dict[str, Any], verb: str = "filt
 
 
 def _condition(argument: Any, verb: str) -> plan.Expr:
-    if isinstance(argument, Expr) or hasattr(type(argument), "expand"):
+    if isinstance(argument, Expression | Columns):
         return to_node(argument)
     if isinstance(argument, str) and argument.isidentifier():
         return plan.Column(argument)

@@ -15,6 +15,7 @@ from types import FunctionType, MappingProxyType, TracebackType
 from typing import Any
 
 from fabric.clients.dataframe.names import no_attribute, value_text
+from fabric.clients.dataframe.types import Expression
 from fabric.errors import PlanError, UserError
 from fabric.plan import expr as plan
 from fabric.plan.faults import listed, nearest
@@ -72,9 +73,7 @@ def keep_call_in(space: str) -> Made:
     it made of several parts, for errors to show."""
 
     def made(answer: Any, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        from fabric.clients.dataframe.expr import Expr
-
-        if not isinstance(answer, Expr) or name in _PLAIN:
+        if not isinstance(answer, Expression) or name in _PLAIN:
             return
         node = answer.node.input if isinstance(answer.node, plan.Alias) else answer.node
         if isinstance(node, plan.Call | plan.Agg):
@@ -92,10 +91,8 @@ def keep_call_in(space: str) -> Made:
 
 def _given(value: Any) -> Any:
     """What the user gave to a call, expressions as those of the plan."""
-    from fabric.clients.dataframe.expr import Expr
-
     match value:
-        case Expr(node=node):
+        case Expression(node=node):
             return node.input if isinstance(node, plan.Alias) else node
         case list() | tuple():
             return [_given(one) for one in value]

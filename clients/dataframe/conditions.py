@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, overload
+from typing import Any, Self, overload
 
 from fabric.clients.dataframe.calls import suggesting
-from fabric.clients.dataframe.expr import Expr, as_column, to_node
+from fabric.clients.dataframe.expr import Expr, as_column
+from fabric.clients.dataframe.types import to_node
 from fabric.plan import expr as plan
 from fabric.plan.expr import Case
 
@@ -39,6 +40,10 @@ class Then(Expr):
     def __init__(self, branches: tuple[_Branch, ...]) -> None:
         super().__init__(Case(branches, to_node(None)))
         self._branches = branches
+
+    def _of(self, node: plan.Expr) -> Self:
+        """An `Expr`, which takes no more branches."""
+        return Expr(node)  # type: ignore[return-value]
 
     @overload
     def when(self, condition: Any) -> When: ...

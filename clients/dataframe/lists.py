@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
 
 from fabric.clients.dataframe.calls import helpful, part_of, suggesting
-from fabric.clients.dataframe.conditions import when
-from fabric.clients.dataframe.expr import Expr, as_column, call
+from fabric.clients.dataframe.operators import E
+from fabric.clients.dataframe.types import call, call_of, case, column_node
 from fabric.errors import PlanError
 
 _REST = (1 << 31) - 1
 
 
-class ListMethods:
+class ListMethods(Generic[E]):
     """What ``col("x").list`` offers; a null list stays null.
 
     Nulls in a list are values; equal ones are equal here: NaN to NaN, -0.0 to 0.0, null to null.
@@ -27,57 +27,61 @@ class ListMethods:
 
     __slots__ = ("_expr",)
 
-    def __init__(self, expr: Expr) -> None:
+    def __init__(self, expr: E) -> None:
         self._expr = expr
 
+    def _column(self, value: Any) -> E:
+        """A text is the column of that name."""
+        return self._expr._of(column_node(value))
+
     # ---- what is in it
-    def len(self) -> Expr:
+    def len(self) -> E:
         """How many values, nulls counted."""
         return call("list_len", self._expr)
 
-    def get(self, index: Any, *, null_on_oob: bool = False) -> Expr:
+    def get(self, index: Any, *, null_on_oob: bool = False) -> E:
         """The value at `index`, from 0, below 0 from the end, as in Polars.
 
         Where the list is too short the job fails; with `null_on_oob` null stands there.
         """
-        return call("list_get" if null_on_oob else "list_item", self._expr, as_column(index))
+        return call("list_get" if null_on_oob else "list_item", self._expr, self._column(index))
 
-    def first(self) -> Expr:
+    def first(self) -> E:
         """The first value; null of an empty list."""
         return self.get(0, null_on_oob=True)
 
-    def last(self) -> Expr:
+    def last(self) -> E:
         """The last value; null of an empty list."""
         return self.get(-1, null_on_oob=True)
 
-    def contains(self, value: Any) -> Expr:
+    def contains(self, value: Any) -> E:
         """True where `value` is in the list, as in Polars: never null, but of a null list.
 
         A null is found where the list has one.
         """
         found = call("list_contains", self._expr, value)
         has_null = self.len() > call("list_len", call("list_drop_nulls", self._expr))
-        looked_for = call("is_null", value)
-        otherwise = when(self._expr.is_not_null()).then(looked_for & has_null)
+        looked_for = call_of(self._expr, "is_null", value)
+        otherwise = case(self._expr.is_not_null(), looked_for & has_null)
         return call("coalesce", found, otherwise)
 
-    def position(self, value: Any) -> Expr:
+    def position(self, value: Any) -> E:
         """Where `value` is first, counted from 1; 0 where it is not."""
         return call("list_position", self._expr, value)
 
-    def n_unique(self) -> Expr:
+    def n_unique(self) -> E:
         """How many different values, null counted as one."""
-        return self.unique().list.len()
+        return ListMethods(self.unique()).len()
 
     # ---- parts
-    def sublist(self, start: Any, length: Any = _REST) -> Expr:
+    def sublist(self, start: Any, length: Any = _REST) -> E:
         """`length` values from `start`, counted from 1 as in SQL; below 0 from the end.
 
         A start before the list, such as -5 in a list of three, gives an empty list.
         """
         return call("list_slice", self._expr, start, length)
 
-    def slice(self, offset: int, length: int | None = None) -> Expr:
+    def slice(self, offset: int, length: int | None = None) -> E:
         """`length` values from `offset`, counted from 0 as in Polars; below 0 from the end.
 
         >>> from fabric import col
@@ -91,93 +95,91 @@ class ListMethods:
         n_left = self.len() + offset  # of a shorter list the part is cut at its beginning
         most = _REST if length is None else call("greatest", n_left + length, 0)
         whole = self.sublist(offset, _REST if length is None else length)
-        return when(n_left >= 0).then(whole).otherwise(self.sublist(1, most))
+        return case(n_left >= 0, whole, self.sublist(1, most))
 
-    def head(self, n: int = 5) -> Expr:
+    def head(self, n: int = 5) -> E:
         """The first `n` values."""
         return self.sublist(1, n)
 
-    def tail(self, n: int = 5) -> Expr:
+    def tail(self, n: int = 5) -> E:
         """The last `n` values."""
         if n <= 0:
             return self.sublist(1, 0)
-        return when(self.len() > n).then(self.sublist(-n, n)).otherwise(self._expr)
+        return case(self.len() > n, self.sublist(-n, n), self._expr)
 
-    def drop_nulls(self) -> Expr:
+    def drop_nulls(self) -> E:
         """Without the nulls in it."""
         return call("list_drop_nulls", self._expr)
 
     # ---- together
-    def concat(self, *others: Any) -> Expr:
+    def concat(self, *others: Any) -> E:
         """The values of this list and of `others`; null where one of them is."""
-        return call("list_concat", self._expr, *map(as_column, others))
+        return call("list_concat", self._expr, *map(self._column, others))
 
-    def append(self, value: Any) -> Expr:
+    def append(self, value: Any) -> E:
         """With `value` at the end."""
         return call("list_append", self._expr, value)
 
-    def prepend(self, value: Any) -> Expr:
+    def prepend(self, value: Any) -> E:
         """With `value` at the beginning."""
         return call("list_prepend", self._expr, value)
 
-    def flatten(self) -> Expr:
+    def flatten(self) -> E:
         """The values of all lists in the list; null where one of them is."""
         return call("list_flatten", self._expr)
 
     # ---- order
-    def reverse(self) -> Expr:
+    def reverse(self) -> E:
         """From the end."""
         return call("list_reverse", self._expr)
 
-    def sort(self, descending: bool = False, nulls_last: bool = False) -> Expr:
+    def sort(self, descending: bool = False, nulls_last: bool = False) -> E:
         """In order; NaN is the largest, nulls come first unless `nulls_last`."""
         return call("list_sort", self._expr, descending, nulls_last)
 
     # ---- sets
-    def unique(self) -> Expr:
+    def unique(self) -> E:
         """Every value once, where it was first."""
         return call("list_unique", self._expr)
 
-    def set_union(self, other: Any) -> Expr:
+    def set_union(self, other: Any) -> E:
         """Every value of both lists once."""
-        return call("list_union", self._expr, as_column(other))
+        return call("list_union", self._expr, self._column(other))
 
-    def set_intersection(self, other: Any) -> Expr:
+    def set_intersection(self, other: Any) -> E:
         """Every value that is in both lists, once."""
-        return call("list_intersect", self._expr, as_column(other))
+        return call("list_intersect", self._expr, self._column(other))
 
-    def set_difference(self, other: Any) -> Expr:
+    def set_difference(self, other: Any) -> E:
         """Every value that is not in `other`, once."""
-        return call("list_except", self._expr, as_column(other))
+        return call("list_except", self._expr, self._column(other))
 
     # ---- one value of all
-    def min(self) -> Expr:
+    def min(self) -> E:
         """The smallest value that is not null; null when there is none."""
         return call("list_min", self._expr)
 
-    def max(self) -> Expr:
+    def max(self) -> E:
         """The largest value; NaN is the largest."""
         return call("list_max", self._expr)
 
-    def sum(self) -> Expr:
+    def sum(self) -> E:
         """The sum of the values that are not null, 0 when there is none; overflow is an error."""
         return call("list_sum", self._expr)
 
-    def mean(self) -> Expr:
+    def mean(self) -> E:
         """The mean of the values that are not null, a double; null when there is none."""
         return call("list_mean", self._expr)
 
-    def any(self) -> Expr:
+    def any(self) -> E:
         """True where a value is true; nulls are left out, as in Polars."""
         return call("list_any", self._expr)
 
-    def all(self) -> Expr:
+    def all(self) -> E:
         """False where a value is false; nulls are left out, as in Polars."""
         return call("list_all", self._expr)
 
-    def join(
-        self, separator: Any, null_replacement: Any = None, *, ignore_nulls: bool = True
-    ) -> Expr:
+    def join(self, separator: Any, null_replacement: Any = None, *, ignore_nulls: bool = True) -> E:
         """The strings with `separator` between them; nulls are left out unless replaced.
 
         Null, when not `ignore_nulls`, where the list has one.
@@ -186,7 +188,7 @@ class ListMethods:
         joined = call("list_join", self._expr, separator, *instead)
         if ignore_nulls:
             return joined
-        return when(self.len() == self.drop_nulls().list.len()).then(joined)
+        return case(self.len() == ListMethods(self.drop_nulls()).len(), joined)
 
     # ---- the names Polars and PySpark give the same things
     size = len

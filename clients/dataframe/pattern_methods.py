@@ -9,27 +9,27 @@ match, `extract` gives null where nothing matches. `rlike` and ``regexp_…`` me
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic
 
-from fabric.clients.dataframe.expr import call
+from fabric.clients.dataframe.operators import E
+from fabric.clients.dataframe.types import call, call_of, case
 from fabric.errors import PlanError
 from fabric.plan.patterns.charset import escaped
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.expr import Expr
 
 _REST = (1 << 31) - 1
 _SIGNS = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 
-class PatternMethods:
+class PatternMethods(Generic[E]):
     """Regular expressions and LIKE; null stays null."""
 
-    __slots__ = ()
-    _expr: Expr
+    __slots__ = ("_expr",)
+
+    def __init__(self, expr: E) -> None:
+        self._expr = expr
 
     # ---- Polars' names
-    def contains(self, pattern: Any, *, literal: bool = False, strict: bool = True) -> Expr:
+    def contains(self, pattern: Any, *, literal: bool = False, strict: bool = True) -> E:
         """True where the pattern matches somewhere, or with `literal` a text or column occurs.
 
         A pattern that is none is always an error, `strict` or not.
@@ -42,7 +42,7 @@ class PatternMethods:
             return call("contains", self._expr, pattern)
         return call("pattern_contains", self._expr, pattern)
 
-    def replace(self, pattern: Any, value: Any, *, literal: bool = False, n: int = 1) -> Expr:
+    def replace(self, pattern: Any, value: Any, *, literal: bool = False, n: int = 1) -> E:
         """The first match replaced; ``$1`` in `value` is the first group, unless `literal`.
 
         >>> from fabric import col
@@ -60,17 +60,15 @@ class PatternMethods:
             return call("pattern_replace", self._expr, plain, new)
         return self._first_replaced(pattern, value)
 
-    def _first_replaced(self, old: Any, new: Any) -> Expr:
+    def _first_replaced(self, old: Any, new: Any) -> E:
         """Of columns, by where `old` is; a null in place of `new` replaces nothing."""
-        from fabric.clients.dataframe.conditions import when
-
         text, place = self._expr, call("instr", self._expr, old)
         before = call("substring", text, 1, place - 1)
-        after = call("substring", text, place + call("length", old), _REST)
+        after = call("substring", text, place + call_of(text, "length", old), _REST)
         whole = call("coalesce", call("concat", before, new, after), text)
-        return when(place > 0).then(whole).otherwise(text)
+        return case(place > 0, whole, text)
 
-    def replace_all(self, pattern: Any, value: Any, *, literal: bool = False) -> Expr:
+    def replace_all(self, pattern: Any, value: Any, *, literal: bool = False) -> E:
         """Every match replaced; ``$1`` in `value` is the first group, unless `literal`.
 
         >>> from fabric import col
@@ -86,42 +84,41 @@ class PatternMethods:
             return call("coalesce", call("replace", self._expr, pattern, value), self._expr)
         return call("pattern_replace_all", self._expr, pattern, value)
 
-    def _between_all(self, value: Any) -> Expr:
+    def _between_all(self, value: Any) -> E:
         """`value` before, behind and between all characters."""
         if not isinstance(value, str):
             raise PlanError(f"replace_all puts a text between all characters, got {value!r}")
         new = value.replace("$", "$$")
-        return call("concat", value, call("pattern_replace_all", self._expr, "(?s).", f"$0{new}"))
+        behind_each = call("pattern_replace_all", self._expr, "(?s).", f"$0{new}")
+        return call_of(self._expr, "concat", value, behind_each)
 
-    def extract(self, pattern: str, group_index: int = 1) -> Expr:
+    def extract(self, pattern: str, group_index: int = 1) -> E:
         """Group `group_index` (0: all) of the first match; null where it is not."""
         return call("pattern_extract", self._expr, pattern, group_index)
 
-    def extract_all(self, pattern: str) -> Expr:
+    def extract_all(self, pattern: str) -> E:
         """Every match, as a list."""
         return call("pattern_extract_all", self._expr, pattern)
 
-    def count_matches(self, pattern: str, *, literal: bool = False) -> Expr:
+    def count_matches(self, pattern: str, *, literal: bool = False) -> E:
         """How often a pattern matches, or with `literal` a plain text occurs."""
         text = _escaped(pattern) if literal else pattern
         return call("pattern_count", self._expr, text)
 
-    def find(self, pattern: Any, *, literal: bool = False, strict: bool = True) -> Expr:
+    def find(self, pattern: Any, *, literal: bool = False, strict: bool = True) -> E:
         """Where a pattern first matches, in bytes from 0 as in Polars; null where it does not.
 
         With `literal` a plain text or a column; `instr` counts characters from 1 as in SQL.
         """
-        from fabric.clients.dataframe.conditions import when
-
         if literal or _is_plain(pattern):
             place = call("instr", self._expr, pattern)
             before = call("substring", self._expr, 1, place - 1)
-            return when(place > 0).then(call("length", before.cast("binary")))
+            return case(place > 0, call("length", before.cast("binary")))
         before = call("pattern_extract", self._expr, f"^((?s:.)*?)(?:{pattern})", 1)
         return call("length", before.cast("binary"))
 
     # ---- Spark's names
-    def rlike(self, pattern: str) -> Expr:
+    def rlike(self, pattern: str) -> E:
         """True where the regular expression matches somewhere.
 
         >>> from fabric import col
@@ -130,23 +127,23 @@ class PatternMethods:
         """
         return call("regexp_contains", self._expr, pattern)
 
-    def like(self, pattern: str) -> Expr:
+    def like(self, pattern: str) -> E:
         """True where the whole string is like `pattern`: % any text, _ any character."""
         return call("like", self._expr, pattern)
 
-    def ilike(self, pattern: str) -> Expr:
+    def ilike(self, pattern: str) -> E:
         """As `like`, of string and pattern in lower case."""
         return call("ilike", self._expr, pattern)
 
-    def regexp_extract(self, pattern: str, idx: int = 1) -> Expr:
+    def regexp_extract(self, pattern: str, idx: int = 1) -> E:
         """Group `idx` (0: all) of the first match; empty, as in Spark, where is none."""
         return call("regexp_extract", self._expr, pattern, idx)
 
-    def regexp_extract_all(self, pattern: str, idx: int = 1) -> Expr:
+    def regexp_extract_all(self, pattern: str, idx: int = 1) -> E:
         """Group `idx` (0: all) of every match, as a list."""
         return call("regexp_extract_all", self._expr, pattern, idx)
 
-    def regexp_replace(self, pattern: str, replacement: str) -> Expr:
+    def regexp_replace(self, pattern: str, replacement: str) -> E:
         """Every match replaced; ``$1`` in `replacement` is the first group.
 
         >>> from fabric import col
@@ -155,7 +152,7 @@ class PatternMethods:
         """
         return call("regexp_replace", self._expr, pattern, replacement)
 
-    def regexp_count(self, pattern: str) -> Expr:
+    def regexp_count(self, pattern: str) -> E:
         """How often the regular expression matches."""
         return call("regexp_count", self._expr, pattern)
 

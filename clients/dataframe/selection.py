@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import unknown_name
+from fabric.clients.dataframe.types import Columns, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import listed, nearest
@@ -24,7 +25,7 @@ _PROBE = Expr(plan.Column("x"))
 _SPACES = ("str", "dt", "list", "struct")
 
 
-class Selection:
+class Selection(Columns):
     """Columns that a verb will choose, and what is done to each; methods are those of `Expr`.
 
     Examples

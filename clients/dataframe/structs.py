@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Generic
+
 from fabric.clients.dataframe.calls import helpful, suggesting
-from fabric.clients.dataframe.expr import Expr, call
+from fabric.clients.dataframe.operators import E
+from fabric.clients.dataframe.types import call
 
 
-class StructMethods:
+class StructMethods(Generic[E]):
     """What ``col("x").struct`` offers; the fields of a null struct are null.
 
     Examples
@@ -18,10 +21,10 @@ class StructMethods:
 
     __slots__ = ("_expr",)
 
-    def __init__(self, expr: Expr) -> None:
+    def __init__(self, expr: E) -> None:
         self._expr = expr
 
-    def field(self, name: str) -> Expr:
+    def field(self, name: str) -> E:
         """The field `name`."""
         return call("struct_field", self._expr, name)
 

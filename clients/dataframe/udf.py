@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype
+from fabric.clients.dataframe.types import to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.exprs import map_exprs

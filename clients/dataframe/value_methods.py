@@ -8,18 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
+from fabric.clients.dataframe.aggregate_methods import quantile_args
+from fabric.clients.dataframe.types import Expression, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.expr import Expr
 
 _KEEP: Any = object()  # None is a value: null
 
 
-class ValueMethods:
+class ValueMethods(Expression):
     """Of values that become others.
 
     Examples
@@ -32,7 +31,7 @@ class ValueMethods:
 
     __slots__ = ()
 
-    def replace(self, old: Any, new: Any = None, *, default: Any = _KEEP) -> Expr:
+    def replace(self, old: Any, new: Any = None, *, default: Any = _KEEP) -> Self:
         """Values for others: ``{"x": "y"}``, or lists of both; None is null.
 
         Parameters
@@ -43,12 +42,13 @@ class ValueMethods:
         pairs = _pairs(old, new)
         if not pairs:
             raise PlanError('replace needs values: .replace({"old": "new"})')
-        value = _node(self)
+        value = to_node(self)
         branches = tuple(
-            (plan.Call("eq_null_safe", (value, _node(one))), _node(other)) for one, other in pairs
+            (plan.Call("eq_null_safe", (value, to_node(one))), to_node(other))
+            for one, other in pairs
         )
-        rest = value if default is _KEEP else _node(default)
-        return _expr(called_as(value, plan.Case(branches, rest)))
+        rest = value if default is _KEEP else to_node(default)
+        return self._of(called_as(value, plan.Case(branches, rest)))
 
     def cut(
         self,
@@ -56,7 +56,7 @@ class ValueMethods:
         labels: Sequence[str] | None = None,
         *,
         left_closed: bool = False,
-    ) -> Expr:
+    ) -> Self:
         """The name of the interval between `breaks` that a number lies in, as in Polars; null of
         null and NaN.
 
@@ -83,7 +83,7 @@ class ValueMethods:
         if ends != sorted(set(ends)):
             raise PlanError(f"cut needs rising breaks, got {ends!r}; write: {sorted(set(ends))!r}")
         names = _labels(labels, len(ends), "cut") or _intervals(ends, left_closed)
-        return _expr(_cut(_node(self), [_node(end) for end in ends], names, left_closed))
+        return self._of(_cut(to_node(self), [to_node(end) for end in ends], names, left_closed))
 
     def qcut(
         self,
@@ -91,7 +91,7 @@ class ValueMethods:
         labels: Sequence[str],
         *,
         left_closed: bool = False,
-    ) -> Expr:
+    ) -> Self:
         """The name of the part of all rows that a number lies in, by its size.
 
         Parameters
@@ -124,21 +124,23 @@ class ValueMethods:
         names = _labels(labels, len(fractions), "qcut")
         if names is None:
             raise PlanError('qcut needs names for its parts: labels=["low", "high"]')
-        this: Any = self
-        ends = [_node(this.percentile(q).over()) for q in fractions]
-        return _expr(_cut(_node(self), ends, names, left_closed))
+        value = to_node(self)
+        ends = [
+            plan.Over(plan.Agg("quantile", value, quantile_args(q, "linear"))) for q in fractions
+        ]
+        return self._of(_cut(to_node(self), ends, names, left_closed))
 
 
 def _cut(
-    value: plan.Expr, ends: list[plan.Expr], names: Sequence[str], left_closed: bool
+    value: plan.Expr, ends: Sequence[plan.Expr], names: Sequence[str], left_closed: bool
 ) -> plan.Expr:
     below = "lt" if left_closed else "le"
-    branches = [(plan.Call(test, (value,)), _node(None)) for test in ("is_null", "is_nan")]
+    branches = [(plan.Call(test, (value,)), to_node(None)) for test in ("is_null", "is_nan")]
     branches += [
-        (plan.Call(below, (value, end)), _node(name))
+        (plan.Call(below, (value, end)), to_node(name))
         for end, name in zip(ends, names[:-1], strict=True)
     ]
-    return called_as(value, plan.Case(tuple(branches), _node(names[-1])))
+    return called_as(value, plan.Case(tuple(branches), to_node(names[-1])))
 
 
 def called_as(value: plan.Expr, made: plan.Expr) -> plan.Expr:
@@ -176,15 +178,3 @@ def _intervals(ends: Sequence[float], left_closed: bool) -> list[str]:
     ]
     first, last = ("[", ")") if left_closed else ("(", "]")
     return [f"{first}{a}, {b}{last}" for a, b in pairwise(texts)]
-
-
-def _node(value: Any) -> plan.Expr:
-    from fabric.clients.dataframe.expr import to_node
-
-    return to_node(value)
-
-
-def _expr(node: plan.Expr) -> Expr:
-    from fabric.clients.dataframe.expr import Expr
-
-    return Expr(node)

@@ -186,7 +186,7 @@ def _frame_of(agg: plan.Agg, spec: WindowSpec) -> plan.Frame | None:
 
 def _partition(columns: Sequence[Any]) -> tuple[plan.Expr, ...]:
     from fabric.clients.dataframe.arguments import flatten, top_expr
-    from fabric.clients.dataframe.expr import to_node
+    from fabric.clients.dataframe.types import to_node
 
     return tuple(to_node(top_expr(column)) for column in flatten(columns) if column is not None)
 

@@ -11,7 +11,8 @@ from typing import Any, overload
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.types import to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import quoted, with_article

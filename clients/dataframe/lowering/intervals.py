@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.clients.dataframe.arguments import top_expr
-from fabric.clients.dataframe.expr import to_node
 from fabric.clients.dataframe.lowering.checks import checked_types
+from fabric.clients.dataframe.types import to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes

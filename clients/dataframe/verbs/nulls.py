@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pyarrow import types as t
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.clients.dataframe.lowering.fill import fitting
 from fabric.clients.dataframe.names import call_text, choice, known_names
+from fabric.clients.dataframe.types import to_node
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.window_methods import FillStrategy
 from fabric.errors import PlanError

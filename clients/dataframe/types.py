@@ -1,0 +1,105 @@
+"""What users may pass to expressions and verbs, and the node of the plan that each becomes.
+
+One job: the types of public arguments, and `Expression`, the base of `Expr`, at the bottom of all:
+families of methods (`aggregate_methods.py`, `strings.py` …) make more of the class that has them,
+so none of them imports `Expr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from fabric.clients.dataframe.literal import to_literal
+from fabric.clients.dataframe.order import Order
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Expression:
+    """A node of the plan, of which methods make the next."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: plan.Expr) -> None:
+        self.node = node
+
+    def _of(self, node: plan.Expr) -> Self:
+        """An expression of the same class."""
+        return type(self)(node)
+
+
+class Columns:
+    """Several columns, which a verb finds in the schema of its input."""
+
+    __slots__ = ()
+
+    def expand(self, schema: pa.Schema) -> list[plan.Expr]:
+        """An expression for each column that is meant."""
+        raise NotImplementedError
+
+
+AnyExpression = TypeVar("AnyExpression", bound=Expression)
+
+PythonValue: TypeAlias = (
+    "bool | int | float | str | bytes | Decimal | date | datetime | time | timedelta"
+    " | pa.Scalar | np.generic | None"
+)
+"""A constant in an expression."""
+IntoExpr: TypeAlias = "Expression | PythonValue"
+"""An operand: an expression or a constant. A text is that text, or where the docstring says so the
+column of that name."""
+ColumnName: TypeAlias = "str | Expression"
+"""One column: its name or an expression."""
+IntoColumns: TypeAlias = "IntoExpr | Columns"
+"""One or several output columns; a text is the column of that name, ``"*"`` all of them."""
+ManyColumns: TypeAlias = "IntoColumns | Sequence[IntoColumns]"
+"""The same, or a list of them."""
+IntoKey: TypeAlias = "IntoExpr | Order"
+"""One key of a sort: a name, an expression, or either ``.asc()`` or ``.desc()``."""
+ManyKeys: TypeAlias = "IntoKey | Sequence[IntoKey]"
+"""Keys of a sort, one by one or as lists."""
+Values: TypeAlias = "PythonValue | Sequence[PythonValue] | Mapping[PythonValue, PythonValue]"
+"""A constant, a list of constants, or what constants become."""
+
+
+def to_node(value: IntoKey | Columns) -> plan.Expr:
+    """The plan expression of an `Expr` or of a plain Python constant; an inner alias is dropped."""
+    if isinstance(value, Expression):
+        return value.node.input if isinstance(value.node, plan.Alias) else value.node
+    if isinstance(value, Order):
+        raise PlanError(f"{value!r} is an order; use it in sort(...) only")
+    if isinstance(value, Columns):
+        raise PlanError(
+            f"{value!r} is several columns, and here is room for one; what is done to each of them "
+            "is written behind it"
+        )
+    return to_literal(value)
+
+
+def column_node(value: IntoExpr) -> plan.Expr:
+    """As `to_node`, where a text is the column of that name."""
+    return plan.Column(value) if isinstance(value, str) else to_node(value)
+
+
+def call(function: str, source: AnyExpression, *args: IntoExpr) -> AnyExpression:
+    """Registry function `function` of `source` and `args`, each an expression or a constant."""
+    return call_of(source, function, source, *args)
+
+
+def call_of(like: AnyExpression, function: str, *args: IntoExpr) -> AnyExpression:
+    """As `call`, where the first argument may be a constant: of the class of `like`."""
+    return like._of(plan.Call(function, tuple(to_node(arg) for arg in args)))
+
+
+def case(condition: AnyExpression, value: IntoExpr, otherwise: IntoExpr = None) -> AnyExpression:
+    """`value` where the condition is true, else `otherwise`."""
+    branch = (to_node(condition), to_node(value))
+    return condition._of(plan.Case((branch,), to_node(otherwise)))
