@@ -27,6 +27,7 @@ UNITS = (
     "tests/security/test_tokens.py",
     "tests/state/",
     "tests/support/",
+    "tests/test_docs.py",
     "tests/test_layers.py",
     "tests/test_tidy.py",
 )
