@@ -31,8 +31,8 @@ from fabric.control.client import GrpcControl
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.metadata.store import MetadataStore
-from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.server import ControlServer
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.server import ControlServer
 from fabric.security.tokens import Signer
 
 N_TASKS, N_AGENTS = 64, 4

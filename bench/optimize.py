@@ -15,8 +15,8 @@ from functools import reduce
 import pyarrow as pa
 
 from bench.harness import Answer, Benchmark, Case, Engine
-from fabric.coordinator.constants import constant_value
 from fabric.coordinator.optimizer import optimizer
+from fabric.coordinator.submit.constants import constant_value
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, Literal, Over, SortKey
 from fabric.plan.nodes import (

@@ -17,12 +17,12 @@ from pathlib import Path
 from fabric import failpoints
 from fabric.clock import Clock, SystemClock
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.elected import run_elected
-from fabric.coordinator.front import Front
+from fabric.coordinator.election.candidate import run_elected
 from fabric.coordinator.metadata.rocksdb import RocksStore
-from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.saying import say
-from fabric.coordinator.serving import Parts, serving
+from fabric.coordinator.runtime.log import say
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.endpoints import Parts, serving
+from fabric.coordinator.service.front import Front
 from fabric.errors import FabricError, StorageError
 from fabric.heap import allow_descriptors, bound_arenas, forbid_cores, settle_heap
 from fabric.io.places import guarding

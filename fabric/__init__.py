@@ -17,6 +17,8 @@ from os import environ
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from fabric.version import __version__
+
 if TYPE_CHECKING:
     from fabric import clients, errors, functions, selectors
     from fabric.clients import spark
@@ -200,7 +202,6 @@ _MODULES = {
     "streams": "fabric.clients.dataframe.streams",
 }
 
-__version__ = "0.1.0"
 __all__ = [
     "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "OperatorType", "Partition",
     "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode", "View",

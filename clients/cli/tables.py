@@ -14,7 +14,7 @@ import typer
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
-from fabric.control.owners import n_lacking, n_replicas
+from fabric.control.datasets import n_lacking, n_replicas
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -31,8 +31,8 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.link import LocalLink
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.saying import say
+from fabric.coordinator.runtime.log import say
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport

@@ -16,7 +16,7 @@ import pyarrow as pa
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.partition import partition_of
 from fabric.control import control_pb2 as pb
-from fabric.control.views import is_kept, is_live, job_of, live_name, moment_of
+from fabric.control.datasets import is_kept, is_live, job_of, live_name, moment_of
 from fabric.errors import DataError, NotFoundError, PartitionLostError, PeerLostError
 
 if TYPE_CHECKING:

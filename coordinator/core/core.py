@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from fabric import __version__
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.catalog.catalogue import Catalogue
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.core import records, said
-from fabric.coordinator.core.agents import Agent, Agents, same_release
-from fabric.coordinator.core.announcer import Announcer
-from fabric.coordinator.core.book import Book
-from fabric.coordinator.core.checkpoint_flight import CheckpointStatus
-from fabric.coordinator.core.draining import Draining
+from fabric.coordinator.core.agents import validation
+from fabric.coordinator.core.agents.agents import Agent, Agents, same_release
+from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.drain import Draining
+from fabric.coordinator.core.agents.replication import Replication
+from fabric.coordinator.core.checkpoints.pending import CheckpointStatus
 from fabric.coordinator.core.effects import DatasetAnswered, Disconnect, Effect, Hear, Persist
 from fabric.coordinator.core.events import (
     AgentAttached,
@@ -37,12 +37,13 @@ from fabric.coordinator.core.events import (
     ManifestWritten,
     Tick,
 )
-from fabric.coordinator.core.progress import Progress
-from fabric.coordinator.core.replication import Replication
-from fabric.coordinator.datasets import Catalogue
+from fabric.coordinator.core.jobs import records
+from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.progress import Progress
 from fabric.coordinator.metadata.store import MetadataStore, Write
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import ConfigError, ExternalError, NotFoundError, NotLeaderError
+from fabric.version import __version__
 
 
 class CoordinatorCore:
@@ -242,7 +243,7 @@ class CoordinatorCore:
         hello, agent_id = event.hello, event.hello.agent_id
         if hello.epoch > self.epoch:
             raise self._obeys_another(hello, now)
-        said.check_hello(hello)
+        validation.check_hello(hello)
         if not same_release(hello.version, __version__):
             raise ConfigError(
                 f"agent {agent_id} runs Fabric {hello.version[:64]!r}, this coordinator "
@@ -270,7 +271,7 @@ class CoordinatorCore:
         where = {"agent": agent_id, "address": hello.address}
         effects += self._book.note(now, "agent attached", **where)
         effects += self._replication.attached(agent)
-        effects += self._progress.attached(agent, said.held(hello), now)
+        effects += self._progress.attached(agent, validation.held(hello), now)
         self._write_agent(agent, now)
         return effects
 
@@ -317,7 +318,7 @@ class CoordinatorCore:
         if agent is None:
             return self._refuse("old session")
         message = event.message
-        if (why := said.implausible(message)) is not None:
+        if (why := validation.implausible(message)) is not None:
             return self._refuse(why)
         agent.seen = max(agent.seen, now)
         match message.WhichOneof("kind"):

@@ -21,9 +21,9 @@ from typing import Any
 
 from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, WriteBatch
 
+from fabric.coordinator.metadata.log_check import is_cut_short
 from fabric.coordinator.metadata.own_files import OwnFiles
 from fabric.coordinator.metadata.store import Table, Write, fenced, last_of_each
-from fabric.coordinator.metadata.torn import is_cut_short
 from fabric.errors import FencedError, StorageError
 from fabric.state.rocksdb.stalls import impatient, is_stall, taken
 

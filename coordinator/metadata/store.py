@@ -1,7 +1,8 @@
 """The metadata store: small records by table and key.
 
-One job: the protocol. `memory.py`, `rocksdb.py` and `postgres.py` implement it and share one test
-suite. What the values hold is known to the core that writes them (`coordinator.core.records`).
+`MetadataStore` is the protocol; `memory.py`, `rocksdb.py` and `postgres` implement it and share one
+test suite. What the values hold is known to the core that writes them (`core/jobs/records.py`).
+`write_down` is how the coordinator writes: past the failpoints at which tests kill it.
 
 Writes are fenced: a store handle writes under the epoch that it began, and once anybody has begun
 a higher one on the same data, every write of the older handle fails with `FencedError`. Writes
@@ -10,10 +11,11 @@ put whole records, so that one whose answer was lost may be made again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
+from fabric import failpoints
 from fabric.errors import StorageError
 
 Table = Literal[
@@ -21,6 +23,12 @@ Table = Literal[
     "checkpoints",
 ]  # fmt: skip
 TABLES: tuple[Table, ...] = get_args(Table)
+_BEFORE = {"datasets": "coordinator.committing"}
+_AFTER = {
+    "datasets": "coordinator.committed",
+    "jobs": "coordinator.job-persisted",
+    "tasks": "coordinator.tasks-persisted",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,20 @@ def fenced(mine: int, current: int) -> str:
         if mine
         else f"this coordinator has not begun an epoch; the newest is {current}"
     )
+
+
+def write_down(store: MetadataStore, writes: Sequence[Write]) -> None:
+    """All of `writes` or, with a `StorageError`, none."""
+    tables = sorted({write.table for write in writes if write.value is not None})
+    _pass_by(_BEFORE, tables)
+    store.apply(writes)
+    _pass_by(_AFTER, tables)
+
+
+def _pass_by(points: Mapping[str, str], tables: Sequence[str]) -> None:
+    for table in tables:
+        if table in points:
+            failpoints.reach(points[table])
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,8 +1,9 @@
 """Who may call what over HTTP.
 
 One job: tokens, from ``Authorization: Bearer`` for the API; sessions, from a cookie, for the pages.
-Scopes are those of gRPC (`coordinator/auth.py`). A cookie never opens the API; what a page's form
-changes needs a word that only a page of ours can hold, so another site can't act for somebody.
+Scopes are those of gRPC (`coordinator/service/auth.py`). A cookie never opens the API; what a
+page's form changes needs a word that only a page of ours can hold, so another site can't act for
+somebody.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from starlette.responses import Response
 
 from fabric.clock import Clock
 from fabric.coordinator.rest.sessions import Sessions
-from fabric.coordinator.runtime import Log
+from fabric.coordinator.runtime.runtime import Log
 from fabric.errors import AuthError
 from fabric.security.callers import Caller, Refusals, called_by
 from fabric.security.tokens import Claims, Scope, Signer

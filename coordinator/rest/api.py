@@ -11,9 +11,6 @@ from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ControlApi
-from fabric.coordinator.auth import SCOPES
-from fabric.coordinator.keys import own_key
-from fabric.coordinator.planning import Planning
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.models import (
     Agent,
@@ -29,6 +26,9 @@ from fabric.coordinator.rest.models import (
     states_of,
 )
 from fabric.coordinator.rest.submission import BODY, request_of, while_wanted
+from fabric.coordinator.service.auth import SCOPES
+from fabric.coordinator.submit.idempotency import own_key
+from fabric.coordinator.submit.plan_pool import Planning
 from fabric.errors import NotFoundError
 
 State = Literal["queued", "running", "finished", "failed", "cancelled", "released"]

@@ -14,16 +14,16 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from fabric import __version__
 from fabric.clock import Clock
-from fabric.coordinator.planning import Planning
 from fabric.coordinator.rest import api, pages
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.edge import HEALTH, Edge
 from fabric.coordinator.rest.problems import on_error, on_http_error, on_invalid, problem
-from fabric.coordinator.runtime import CoordinatorRuntime, Log
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime, Log
+from fabric.coordinator.submit.plan_pool import Planning
 from fabric.errors import FabricError, NotFoundError, NotLeaderError
 from fabric.security.tokens import Signer
+from fabric.version import __version__
 
 ABOUT = "Jobs, tasks, agents, plans and events of a fabric. Times are seconds since 1970, UTC."
 

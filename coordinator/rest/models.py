@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
-from fabric.control.owners import n_lacking, n_replicas
+from fabric.control.datasets import n_lacking, n_replicas
 from fabric.event_time import END_OF_TIME, IDLE, shown
 
 

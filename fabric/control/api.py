@@ -1,8 +1,8 @@
 """What a client or an agent may ask of a coordinator, wherever that runs.
 
-One job: the `ControlApi` protocol. `fabric.coordinator.runtime.CoordinatorRuntime` answers in the
-same process, `fabric.control.client.GrpcControl` over the network; both raise `FabricError`s.
-Arguments and results are the messages of `control.proto`.
+`ControlApi` is the protocol. The coordinator's runtime answers in the same process,
+`fabric.control.client.GrpcControl` over the network; both raise `FabricError`s. Arguments and
+results are the messages of `control.proto`.
 """
 
 from __future__ import annotations

@@ -16,10 +16,9 @@ from typing import Any, TypeVar
 import grpc
 
 from fabric.control import control_pb2 as pb
-from fabric.control.addresses import Addresses
 from fabric.control.control_pb2_grpc import ControlStub
+from fabric.control.leader import Addresses, Search, is_repeatable
 from fabric.control.rpc import CALLS_MAX, bearer, close_channel, connect, open_channel
-from fabric.control.search import Search, is_repeatable
 from fabric.errors import FabricError, PeerLostError
 from fabric.security.callers import PEER_KEY, current
 

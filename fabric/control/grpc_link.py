@@ -15,8 +15,8 @@ from typing import Any
 import grpc
 
 from fabric.control import control_pb2 as pb
-from fabric.control.addresses import Addresses
 from fabric.control.control_pb2_grpc import ControlStub
+from fabric.control.leader import Addresses
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
 from fabric.control.rpc import bearer, connect, from_rpc, lost, open_channel
 from fabric.errors import FabricError, InternalError, NotLeaderError, PeerLostError

@@ -2,7 +2,7 @@
 
 One job: `check_texts`. A coordinator writes many of them down and keeps them for weeks, so none is
 as long as a message may be. Bytes (a plan, a schema) have limits of their own;
-so have keys (`coordinator/keys.py`).
+so have keys (`coordinator/submit/idempotency.py`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.wire.unfolding import unpacked_bytes
 from fabric.control import control_pb2 as pb
-from fabric.control.owners import all_owners, n_lacking, n_replicas
+from fabric.control.datasets import all_owners, n_lacking, n_replicas
 from fabric.errors import ConfigError, DataError, NotFoundError
 from fabric.flight.backend import Backend
 from fabric.flight.directory import Directory

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
-from fabric.control.owners import all_owners
+from fabric.control.datasets import all_owners
 from fabric.errors import FabricError, PeerLostError
 from fabric.flight.backend import Backend
 from fabric.flight.descriptor import PutPath

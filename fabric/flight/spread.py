@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.datasets.spread import NativeSpread
 from fabric.control.control_pb2 import DatasetLocation
-from fabric.control.owners import all_owners
+from fabric.control.datasets import all_owners
 from fabric.errors import PeerLostError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.transport import PartReceipt, PutOpener, PutWriter

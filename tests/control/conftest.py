@@ -15,8 +15,8 @@ import pytest
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.server import ControlServer
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.server import ControlServer
 from fabric.plan.codec import encode
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import Aggregate, Node, Plan, Scan

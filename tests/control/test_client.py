@@ -24,7 +24,7 @@ from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.grpc_link import GrpcLink
 from fabric.control.link import LocalLink
 from fabric.control.rpc import ERROR_KEY
-from fabric.coordinator.auth import SCOPES, SERVICE
+from fabric.coordinator.service.auth import SCOPES, SERVICE
 from fabric.errors import AuthError, ConfigError, NotFoundError, PeerLostError, PlanError
 from fabric.security.tokens import Scope, Signer
 

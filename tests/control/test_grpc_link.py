@@ -14,8 +14,8 @@ from fabric import __version__
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.grpc_link import GrpcLink
-from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.server import ControlServer
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.server import ControlServer
 from fabric.errors import AuthError, ConfigError, ExternalError, PeerLostError
 from fabric.security.tokens import Signer
 

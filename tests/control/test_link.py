@@ -8,7 +8,7 @@ import pytest
 
 from fabric.control import control_pb2 as pb
 from fabric.control.link import LocalLink
-from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.errors import ConfigError, InternalError, PeerLostError
 
 

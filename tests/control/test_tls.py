@@ -16,8 +16,8 @@ from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.server import ControlServer
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.server import ControlServer
 from fabric.errors import ConfigError, PeerLostError
 from fabric.security.tokens import Signer
 

@@ -18,12 +18,12 @@ import pytest
 from fabric import DataFrame, col, count, lit, row_number
 from fabric.clients.dataframe.render import explanation
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.constants import constant_value
-from fabric.coordinator.facts import needed
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.optimizer.trace import Fired, effects_text
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import graph_text
+from fabric.coordinator.submit.constants import constant_value
+from fabric.coordinator.submit.facts import needed
 from fabric.plan.check import check
 from fabric.plan.nodes import Plan, Scan
 from fabric.plan.printer import tree

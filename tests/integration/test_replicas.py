@@ -14,7 +14,7 @@ import fabric
 from fabric import col
 from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
-from fabric.control.owners import by_partition, n_lacking
+from fabric.control.datasets import by_partition, n_lacking
 from fabric.errors import ConfigError
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until

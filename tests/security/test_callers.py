@@ -19,8 +19,8 @@ from fabric.control.client import GrpcControl
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
-from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.server import ControlServer
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.server import ControlServer
 from fabric.errors import AuthError
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Plan, Scan

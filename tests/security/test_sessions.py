@@ -17,7 +17,7 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
 from fabric.coordinator.rest.sessions import SESSION_S, SESSIONS_MAX, SESSIONS_OF_ONE, Sessions
-from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.security.tokens import Claims, Scope, Signer
 
 SIGNER = Signer(b"s" * 32)

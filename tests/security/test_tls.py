@@ -22,8 +22,8 @@ from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.main import run_coordinator
-from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.server import ControlServer
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.server import ControlServer
 from fabric.errors import AuthError, ConfigError, PeerLostError
 from fabric.flight.client import Client
 from fabric.flight.remote import FlightTransport

@@ -18,7 +18,7 @@ from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipe import Item, Mark
 from fabric.agent.streams.inputs import Came, Channels, Decline, EdgeOver, Event_, Take
 from fabric.checkpoint.manifest import FINAL, Ack, Declined, SinkHandle, TaskSnapshot
-from fabric.coordinator.core import checkpoint_effects as fx
+from fabric.coordinator.core import effects as fx
 from fabric.flight.header import Event
 
 from .checkpoint_world import NODE, Task, World

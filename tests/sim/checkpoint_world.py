@@ -14,10 +14,10 @@ from random import Random
 
 from fabric.checkpoint.manifest import FINAL, Ack, Declined, Manifest, SinkHandle, TaskSnapshot
 from fabric.config import CheckpointConfig
-from fabric.coordinator.core import checkpoint_effects as fx
-from fabric.coordinator.core.checkpoint_flight import TaskRun
-from fabric.coordinator.core.checkpoint_rows import rows_of
-from fabric.coordinator.core.checkpoints import Checkpoints
+from fabric.coordinator.core import effects as fx
+from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
+from fabric.coordinator.core.checkpoints.pending import TaskRun
+from fabric.coordinator.core.checkpoints.rows import rows_of
 from fabric.errors import DataError, ExternalError, StorageError
 
 JOB, NODE = "job-1", "sink"

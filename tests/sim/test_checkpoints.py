@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from fabric.checkpoint.manifest import Manifest, Seal
-from fabric.coordinator.core import checkpoints
-from fabric.coordinator.core.checkpoint_effects import CheckpointEffects
-from fabric.coordinator.core.checkpoint_publishing import Asking
-from fabric.coordinator.core.checkpoint_restore import Restoring
-from fabric.coordinator.core.checkpoint_rows import Pointer
-from fabric.coordinator.core.checkpoint_shelf import Shelf
+from fabric.coordinator.core.checkpoints.checkpoint_store import Shelf
+from fabric.coordinator.core.checkpoints.checkpoints import checkpoints
+from fabric.coordinator.core.checkpoints.restoration import Restoring
+from fabric.coordinator.core.checkpoints.rows import Pointer
+from fabric.coordinator.core.checkpoints.sink_orders import Asking
+from fabric.coordinator.core.effects import CheckpointEffects
 from fabric.coordinator.metadata.store import Write
 
 from .checkpoint_world import World

@@ -16,8 +16,8 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.core import CoordinatorCore
 from fabric.coordinator.core.effects import Persist
 from fabric.coordinator.core.effects import Send as Tell
-from fabric.coordinator.core.election import Election
 from fabric.coordinator.core.events import AgentSaid
+from fabric.coordinator.election.election import Election
 from fabric.coordinator.metadata.store import Table
 from tests.support.sim import Parts, simulate
 from tests.support.sim.database import SharedStore

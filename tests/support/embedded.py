@@ -24,7 +24,7 @@ from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.link import LocalLink
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable

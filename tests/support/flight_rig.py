@@ -19,7 +19,7 @@ from fabric.agent.store import PartitionStore
 from fabric.clock import Clock, SystemClock
 from fabric.config import Limits
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.datasets import Catalogue
+from fabric.coordinator.catalog.catalogue import Catalogue
 from fabric.errors import FabricError, NotFoundError, PartitionLostError
 from fabric.flight.backend import Backend
 from fabric.flight.client import Client

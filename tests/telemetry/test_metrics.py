@@ -17,7 +17,7 @@ import fabric
 from fabric.agent.metrics import AgentCollector
 from fabric.agent.tally import JOBS_MAX, NODES_MAX, TaskTally
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.metrics import JOBS_SHOWN, CoordinatorCollector
+from fabric.coordinator.service.metrics import JOBS_SHOWN, CoordinatorCollector
 from fabric.errors import ConfigError, PeerLostError
 from fabric.event_time import IDLE
 from fabric.telemetry.metrics import metrics_served

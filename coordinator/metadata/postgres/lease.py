@@ -10,7 +10,7 @@ from __future__ import annotations
 from psycopg.errors import LockNotAvailable
 from psycopg.rows import class_row
 
-from fabric.coordinator.core.election import Ask, Lease, Look, Renew, Take
+from fabric.coordinator.election.election import Ask, Lease, Look, Renew, Take
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.errors import StorageAwayError
 

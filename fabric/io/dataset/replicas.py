@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from fabric.control.owners import owners_of
+from fabric.control.datasets import owners_of
 from fabric.errors import (
     DataError,
     FabricError,

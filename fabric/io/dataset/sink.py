@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
-from fabric.control.owners import all_owners
+from fabric.control.datasets import all_owners
 from fabric.errors import ConfigError, NotFoundError, PeerLostError, PlanError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.spread import Spread

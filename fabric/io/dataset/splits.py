@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric.control.control_pb2 import DatasetLocation
-from fabric.control.owners import by_partition
+from fabric.control.datasets import by_partition
 from fabric.flight.ticket import DatasetRequest, Part, encode_request
 from fabric.plan.sources import Split
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from fabric.checkpoint.manifest import FINAL
 from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
-from fabric.control.views import is_kept, job_of, live_name
+from fabric.control.datasets import is_kept, job_of, live_name
 from fabric.errors import NotFoundError
 from fabric.io.dataset.access import current
 from fabric.io.dataset.views import Place, ViewWriter, moment_at

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.datasets.files import DatasetFolder
 from fabric.checkpoint.manifest import FINAL
-from fabric.control.views import FINAL as LAST
-from fabric.control.views import LIVE, VIEW, live_name, moment_of
+from fabric.control.datasets import FINAL as LAST
+from fabric.control.datasets import LIVE, VIEW, live_name, moment_of
 from fabric.errors import DataError, FabricError, NotFoundError
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core import records
-from fabric.coordinator.core.agents import PAST_KEPT
-from fabric.coordinator.core.book import ATTEMPTS_KEPT
+from fabric.coordinator.core.agents.agents import PAST_KEPT
 from fabric.coordinator.core.events import JobReleased, JobRestarted, Tick
-from fabric.coordinator.paging import page
+from fabric.coordinator.core.jobs import records
+from fabric.coordinator.core.jobs.book import ATTEMPTS_KEPT
+from fabric.coordinator.runtime.job_pages import page
 
 ERROR = pb.ErrorDetail(kind="DataError", message="a bad row")
 

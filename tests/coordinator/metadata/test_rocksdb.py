@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from fabric.coordinator.metadata.log_check import is_cut_short
 from fabric.coordinator.metadata.own_files import OwnFiles
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.metadata.store import TABLES, Write
-from fabric.coordinator.metadata.torn import is_cut_short
 from fabric.errors import StorageError
 from tests.support.disk import mounted
 

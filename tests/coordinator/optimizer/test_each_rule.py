@@ -18,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fabric.coordinator.constants import constant_value
 from fabric.coordinator.optimizer import optimizer
 from fabric.coordinator.optimizer.aggregate_from_statistics import aggregate_from_statistics
 from fabric.coordinator.optimizer.drop_sort import drop_sort
@@ -35,6 +34,7 @@ from fabric.coordinator.optimizer.share_subplans import share_subplans
 from fabric.coordinator.optimizer.smaller_side_right import smaller_side_right
 from fabric.coordinator.optimizer.trace import Fired
 from fabric.coordinator.planner.planner import plan_stages
+from fabric.coordinator.submit.constants import constant_value
 from fabric.io import memory
 from fabric.io.registry import enumerate_splits
 from fabric.plan.check import check

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from fabric.coordinator.constants import constant_value
 from fabric.coordinator.optimizer.fold_constants import fold_constants
+from fabric.coordinator.submit.constants import constant_value
 from fabric.plan.expr import Alias, Cast, Column, Literal, Udf
 from fabric.plan.nodes import Filter, Select
 from fabric.plan.schema import schema_of

@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.coordinator.constants import constant_value
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.optimizer.passes import Passes
+from fabric.coordinator.submit.constants import constant_value
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Agg, Alias, Column, SortKey

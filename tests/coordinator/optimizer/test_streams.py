@@ -9,11 +9,11 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.coordinator.constants import constant_value
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.optimizer.prune_columns import prune_columns
 from fabric.coordinator.optimizer.rule import unnoted
 from fabric.coordinator.optimizer.share_subplans import share_subplans
+from fabric.coordinator.submit.constants import constant_value
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal, SortKey
 from fabric.plan.nodes import (

@@ -13,13 +13,13 @@ import fabric
 from fabric import DataFrame, col, count, streams
 from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core import stored
-from fabric.coordinator.core.jobs import Job
+from fabric.coordinator.core.jobs import plan_records
+from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.coordinator.planner.states import node_states, state_lines
-from fabric.coordinator.preparation import Surroundings, prepare
+from fabric.coordinator.submit.preparation import Surroundings, prepare
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import encode
@@ -117,7 +117,9 @@ def test_a_stored_job_knows_it_still() -> None:
         placement=tuple(("",) * stage.n_tasks for stage in graph.stages), submitted_s=0.0, now=0.0,
         adaptive=AdaptiveConfig(), checkpoint=ARROW,
     )  # fmt: skip
-    again = stored.job("j", pb.StoredPlan.FromString(stored.plan(job).SerializeToString()), 0.0)
+    again = plan_records.job(
+        "j", pb.StoredPlan.FromString(plan_records.plan(job).SerializeToString()), 0.0
+    )
     assert [stage.states for stage in again.graph.stages] == [s.states for s in graph.stages]
     assert told(again.graph, again.checkpoint) == told(graph, ARROW)
     assert told(graph, ARROW)["top"] == ("arrow", 70)

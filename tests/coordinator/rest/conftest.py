@@ -18,7 +18,7 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
-from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.plan.codec import encode
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import Aggregate, Plan, Scan

@@ -15,9 +15,9 @@ from google.protobuf.json_format import MessageToDict
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
-from fabric.coordinator.front import Front, Standby
 from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
+from fabric.coordinator.service.front import Front, Standby
 from fabric.plan import plan_pb2
 from fabric.security.tokens import Signer
 from tests.support.wait import wait_until

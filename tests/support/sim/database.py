@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fabric.coordinator.core.election import Ask, Lease, Renew, Take
+from fabric.coordinator.election.election import Ask, Lease, Renew, Take
 from fabric.coordinator.metadata.store import TABLES, Table, Write
 from fabric.errors import FencedError, InternalError, StorageAwayError
 from tests.support.sim.network import Network

@@ -1,7 +1,7 @@
 """One of several simulated coordinators: standby until elected, leader, standby again.
 
-One job: what `coordinator/elected.py` and `elector.py` do, in simulated time, around the real
-`Election`.
+One job: what `coordinator/election/candidate.py` and `elector.py` do, in simulated time, around
+the real `Election`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.core.election import Ask, Lease
+from fabric.coordinator.election.election import Ask, Lease
 from fabric.errors import FencedError, NotLeaderError, StorageError
 from tests.support.sim.coordinator import CoordinatorProcess
 from tests.support.sim.database import AskLease, Database

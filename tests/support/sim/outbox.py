@@ -1,8 +1,8 @@
 """Effects on their way out of a simulated coordinator: written down first, then carried out.
 
-One job: what `fabric.coordinator.outbox` does with a thread. All writes that wait go to the store
-at once; what they say is done, and callers that wait for them are answered, only then. While the
-store is away everything stays where it is.
+One job: what `fabric.coordinator.runtime.outbox` does with a thread. All writes that wait go to
+the store at once; what they say is done, and callers that wait for them are answered, only then.
+While the store is away everything stays where it is.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fabric.agent.core import AgentCore
 from fabric.agent.lease import Lease
 from fabric.coordinator.core.core import CoordinatorCore
-from fabric.coordinator.core.election import Election
+from fabric.coordinator.election.election import Election
 from tests.support.sim.database import SharedStore
 from tests.support.sim.shelf import Shelf
 from tests.support.sim.storage import LogStore

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from fabric.coordinator.core.election import Take
+from fabric.coordinator.election.election import Take
 from fabric.coordinator.metadata.postgres import database as database_module
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.coordinator.metadata.postgres.lease import PostgresLease

@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from fabric.coordinator.core.election import Lease, Look, Renew, Take
+from fabric.coordinator.election.election import Lease, Look, Renew, Take
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.coordinator.metadata.postgres.lease import PostgresLease
 from fabric.coordinator.metadata.postgres.store import PostgresStore

@@ -1,0 +1,1 @@
+"""The datasets of a fabric, the transactions on them, and views among them."""

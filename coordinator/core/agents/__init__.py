@@ -1,0 +1,1 @@
+"""Who is attached, what agents say, and what they are sent."""

@@ -1,0 +1,1 @@
+"""The checkpoints of one stream: begun, completed, kept, restored."""

@@ -1,0 +1,136 @@
+"""The complete checkpoints of a job: which are kept, what is owed of them, which one to restore.
+
+One job: `Shelf`. It changes the rows with what they say, and returns the writes. Only the newest
+checkpoint can owe anything, because the next one is not completed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fabric.checkpoint.manifest import Ack
+from fabric.coordinator.core.checkpoints.rows import (
+    Pointer,
+    Rows,
+    final_row,
+    last_row,
+    no_final_row,
+    no_pointer_row,
+    no_rows,
+    pointer_row,
+    rows_of,
+)
+from fabric.coordinator.core.jobs.lineage import Key
+from fabric.coordinator.metadata.store import Write
+
+Handles = dict[str, tuple[bytes, ...]]
+"""What sinks prepared, by node."""
+
+
+class Shelf:
+    """What is written down of the checkpoints of `job`."""
+
+    def __init__(self, job: str, retained: int) -> None:
+        self._job, self._retained = job, retained
+        self._pointers: dict[int, Pointer] = {}
+        self.last = 0
+        """The highest number that was given."""
+        self.finals: dict[Key, Ack] = {}
+        """The last words of tasks that have ended."""
+
+    def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Take over what an earlier coordinator wrote down."""
+        found = rows_of(self._job, rows)
+        self.last = found.last
+        self._pointers = {pointer.checkpoint: pointer for pointer in found.pointers}
+        self.finals = {ack.key: ack for ack in found.finals}
+
+    @property
+    def pointers(self) -> list[Pointer]:
+        """Every checkpoint that was complete and is still written down, oldest first."""
+        return [self._pointers[number] for number in sorted(self._pointers)]
+
+    @property
+    def newest(self) -> int:
+        """The newest that was complete, damaged or not; 0: there was none."""
+        return max(self._pointers, default=0)
+
+    def usable(self) -> Pointer | None:
+        """The newest that is not known to be damaged."""
+        whole = (p for p in reversed(self.pointers) if p.state != "damaged")
+        return next(whole, None)
+
+    def kept(self) -> tuple[int, ...]:
+        """The checkpoints whose files stay."""
+        return tuple(sorted(self._pointers))
+
+    def owed(self) -> Pointer | None:
+        """The checkpoint that is complete, and not wholly published."""
+        found = self._pointers.get(self.newest)
+        return found if found is not None and found.state == "complete" else None
+
+    def handles(self) -> Handles:
+        """What the newest complete checkpoint published, or still owes."""
+        found = self._pointers.get(self.newest)
+        return dict(found.handles) if found is not None else {}
+
+    def doubled(self, checkpoint: int) -> Handles:
+        """What was published after a checkpoint: its rows come again when that is restored."""
+        found: Handles = {}
+        for pointer in self.pointers:
+            for node, handles in pointer.handles if pointer.checkpoint > checkpoint else ():
+                found[node] = found.get(node, ()) + handles
+        return found
+
+    # ---- changes
+
+    def begin(self) -> Write:
+        """Give the next number."""
+        self.last += 1
+        return last_row(self._job, self.last)
+
+    def fence(self) -> Write:
+        """What is written down already: one that leads no more can't, and gets no further."""
+        return last_row(self._job, self.last)
+
+    def complete(self, pointer: Pointer) -> tuple[Write, ...]:
+        """Put a checkpoint there, and drop what is too old, or damaged and followed by now."""
+        self._pointers[pointer.checkpoint] = pointer
+        whole = [p.checkpoint for p in self.pointers if p.state != "damaged"]
+        dropped = sorted(self._pointers.keys() - set(whole[-self._retained :]))
+        for number in dropped:
+            del self._pointers[number]
+        return (
+            pointer_row(self._job, pointer),
+            *(no_pointer_row(self._job, number) for number in dropped),
+        )
+
+    def published(self, checkpoint: int) -> Write:
+        """All that a checkpoint owed is out."""
+        pointer = replace(self._pointers[checkpoint], state="published")
+        self._pointers[checkpoint] = pointer
+        return pointer_row(self._job, pointer)
+
+    def damaged(self, checkpoint: int, reason: str) -> Write:
+        """A checkpoint can't be restored."""
+        pointer = replace(self._pointers[checkpoint], state="damaged", reason=reason)
+        self._pointers[checkpoint] = pointer
+        return pointer_row(self._job, pointer)
+
+    def final(self, ack: Ack) -> Write:
+        """A task has ended."""
+        self.finals[ack.key] = ack
+        return final_row(self._job, ack)
+
+    def all_begin(self) -> tuple[Write, ...]:
+        """All tasks start anew: none has ended."""
+        writes = tuple(no_final_row(self._job, key) for key in sorted(self.finals))
+        self.finals = {}
+        return writes
+
+    def clear(self) -> tuple[Write, ...]:
+        """Forget everything."""
+        writes = no_rows(self._job, Rows(self.last, self.pointers, list(self.finals.values())))
+        self.last, self._pointers, self.finals = 0, {}, {}
+        return writes

@@ -1,0 +1,487 @@
+"""The checkpoints of one streaming job, from the trigger to what is published.
+
+One job: `Checkpoints`, a state machine. One checkpoint is under way at a time:
+
+    begin (its number is written down) -> sources send barriers -> every task acknowledges
+      -> the manifest is stored -> its pointer row is written down: now it is complete
+      -> tasks are told, sinks publish -> only then may the next one be completed
+
+It is given up when a task declines, is lost or does not answer in time; the job goes on, and sinks
+name what they prepared again with the next one. A manifest that is being stored is waited for.
+After a loss the newest checkpoint that proves whole is restored, once all it owes is published;
+what replaces a damaged one is decided in `checkpoint_restore.py`. What comes too late, twice, or
+from another attempt is refused by name. All effects are carried out in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from fabric.checkpoint.manifest import FINAL, Ack, Declined, Manifest, Seal
+from fabric.config import CheckpointConfig
+from fabric.coordinator.core.checkpoints.checkpoint_store import Handles, Shelf
+from fabric.coordinator.core.checkpoints.pending import (
+    CheckpointStatus,
+    Flight,
+    History,
+    TaskRun,
+    handles_of,
+)
+from fabric.coordinator.core.checkpoints.restoration import Restoring
+from fabric.coordinator.core.checkpoints.rows import Pointer
+from fabric.coordinator.core.checkpoints.sink_orders import Asking
+from fabric.coordinator.core.effects import (
+    Abandon,
+    CheckpointEffects,
+    CommitPointer,
+    Ended,
+    Fail,
+    Note,
+    NotifyAborted,
+    NotifyComplete,
+    Publish,
+    RemoveCheckpoints,
+    RemoveJob,
+    TriggerSources,
+    WriteManifest,
+)
+from fabric.coordinator.core.jobs.lineage import Key
+from fabric.errors import ExternalError, FabricError, InternalError
+
+Refuse = Callable[[str], object]
+
+
+class Checkpoints:
+    """Of `job`, whose plan has the fingerprint `plan`; `now` is always monotonic seconds.
+
+    `refuse` is told why something was not taken, `wall_s` gives the wall time at monotonic `now`.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        plan: str,
+        config: CheckpointConfig,
+        *,
+        epoch: int,
+        run: int,
+        refuse: Refuse,
+        wall_s: Callable[[float], float],
+    ) -> None:
+        self.run = run
+        self._job, self._plan, self._config, self._epoch = job, plan, config, epoch
+        self._refuse, self._wall_s = refuse, wall_s
+        self._shelf = Shelf(job, config.retained)
+        self._publishing = Asking()
+        self._restoring: Restoring | None = None
+        self._tasks: dict[Key, TaskRun] = {}
+        self._sources: frozenset[Key] = frozenset()
+        self._flight: Flight | None = None
+        self._next = math.inf
+        self._n_failures = 0
+        self._history = History()
+        self._aborted: NotifyAborted | None = None
+        """The last one, as long as none has followed."""
+        self._is_last = False
+        """Whether the newest complete checkpoint is made of last words alone."""
+        self._stopping = self._resumed = self._told_end = False
+
+    # ---- asking
+
+    @property
+    def newest(self) -> int:
+        """The newest complete checkpoint; 0: there is none yet."""
+        return self._shelf.newest
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is being stored or published."""
+        return self._publishing.done and (self._flight is None or self._flight.manifest is None)
+
+    @property
+    def due(self) -> float:
+        """When `tick` has something to do."""
+        flight = self._flight
+        own = flight.deadline if flight is not None else self._next
+        restoring = self._restoring.due if self._restoring is not None else math.inf
+        return min(own, self._publishing.due, restoring)
+
+    def statuses(self, now: float) -> list[CheckpointStatus]:
+        """Those that are kept, the last that were aborted, and the one under way, by number."""
+        found = list(self._history.aborted)
+        for p in self._shelf.pointers:
+            found.append(
+                CheckpointStatus(
+                    p.checkpoint, p.state, p.begun_us, p.seconds, p.n_bytes, p.n_files, p.reason
+                )
+            )
+        if (flight := self._flight) is not None:
+            seconds = now - flight.begun
+            found.append(CheckpointStatus(flight.checkpoint, "under way", flight.wall_us, seconds))
+        return sorted(found, key=lambda status: status.checkpoint)
+
+    # ---- the run
+
+    def restored(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Take over the rows of this job that an earlier coordinator wrote; before all else."""
+        self._shelf.restore(rows)
+        self._owe()
+        self._resumed = True
+
+    def started(
+        self, tasks: Mapping[Key, TaskRun], sources: Collection[Key], now: float
+    ) -> CheckpointEffects:
+        """All tasks of a run are at work, or still are; `sources` are to be triggered."""
+        self._tasks, self._sources = dict(tasks), frozenset(sources)
+        self._restoring, self._stopping = None, False
+        self._is_last = self._told_end = False
+        self._next = now + self._config.interval_s
+        effects: CheckpointEffects = []
+        if self._resumed:
+            self._resumed = False
+            if self._shelf.last > self.newest:
+                reason = "its coordinator is gone"
+                self._aborted = NotifyAborted(self._shelf.last, reason)
+            effects += [*self.remind(), self._removal(self._shelf.last + 1), *self.outstanding()]
+        return effects + self._advance(now)
+
+    def lost(self, reason: str, now: float) -> CheckpointEffects:
+        """The run is over: its tasks will start anew, or end."""
+        effects = self._give_up(reason, now)
+        self._tasks, self._sources, self._next = {}, frozenset(), math.inf
+        return effects
+
+    def stop(self, now: float) -> CheckpointEffects:
+        """The job ends: nothing is begun any more; what is complete is still published."""
+        self._stopping, self._restoring = True, None
+        return self.lost("the job ends", now)
+
+    def release(self) -> CheckpointEffects:
+        """Forget the job."""
+        self._tasks, self._flight, self._restoring = {}, None, None
+        self._stopping = True
+        self._publishing.begin(0, ())
+        return [CommitPointer(self._shelf.clear()), RemoveJob()]
+
+    def remind(self) -> CheckpointEffects:
+        """What tasks should know now: they may not have heard it."""
+        effects: CheckpointEffects = []
+        if self.newest:
+            effects.append(NotifyComplete(self.newest))
+        if self._aborted is not None:
+            effects.append(self._aborted)
+        flight = self._flight
+        if flight is not None and flight.manifest is None:
+            effects += self._triggers(flight)
+        return effects
+
+    def outstanding(self) -> CheckpointEffects:
+        """What was to be published and was not answered: again, wherever it was asked for."""
+        taken_back = self._restoring.outstanding() if self._restoring is not None else []
+        return [*self._publishing.all(), *taken_back]
+
+    def tick(self, now: float) -> CheckpointEffects:
+        """Time has passed."""
+        effects: CheckpointEffects = [*self._publishing.again(now)]
+        flight = self._flight
+        if flight is not None and now >= flight.deadline:
+            effects += self._late(flight, now)
+        if self._restoring is not None and self._is_quiet():
+            effects += self._restoring.go_on(now)
+        if self._flight is None and now >= self._next and self._may_begin():
+            effects += self._begin(now)
+        return effects
+
+    # ---- what tasks say
+
+    def ack(self, ack: Ack, now: float) -> CheckpointEffects:
+        """A task's part is durable."""
+        if ack.is_final:
+            return self.finished(ack, now)
+        flight = self._fitting(ack)
+        if flight is None:
+            return []
+        flight.acks[ack.key] = ack
+        return self._advance(now)
+
+    def declined(self, declined: Declined, now: float) -> CheckpointEffects:
+        """A task has no snapshot: the checkpoint is given up, the job goes on."""
+        if self._fitting(declined) is None:
+            return []
+        stage, task = declined.key
+        return self._abort(f"task {stage}.{task} declined it: {declined.reason}", now)
+
+    def finished(self, ack: Ack, now: float) -> CheckpointEffects:
+        """A task has ended; what it says stands for every later checkpoint."""
+        if (misfit := self._misfit(ack)) is not None:
+            self._refuse(misfit)
+            return []
+        if ack.key in self._shelf.finals:
+            self._refuse("checkpoint: duplicate end")
+            return []
+        return [CommitPointer((self._shelf.final(ack),)), *self._advance(now)]
+
+    # ---- what storage and sinks say
+
+    def written(self, checkpoint: int, seal: Seal, now: float) -> CheckpointEffects:
+        """The manifest is stored: the checkpoint is complete with the row that says so."""
+        flight = self._flight
+        if flight is None or flight.manifest is None or flight.checkpoint != checkpoint:
+            self._refuse("checkpoint: manifest not awaited")
+            return []
+        pointer = Pointer.of(flight.manifest, seal, now - flight.begun)
+        finals = [ack for ack in flight.acks.values() if ack.is_final]
+        self._flight, self._n_failures, self._aborted = None, 0, None
+        self._pause(flight, now)
+        writes = self._shelf.complete(pointer)
+        writes += tuple(
+            self._shelf.final(ack.without_handles_up_to(FINAL))
+            for ack in finals
+            if handles_of([ack], {})
+        )
+        self._is_last = len(finals) == len(flight.acks)
+        self._owe()
+        effects: CheckpointEffects = [CommitPointer(writes)]
+        if self._tasks:
+            effects.append(NotifyComplete(checkpoint))
+        note = Note("checkpoint complete", (
+            ("job", self._job), ("checkpoint", checkpoint), ("n_bytes", pointer.n_bytes),
+            ("seconds", f"{pointer.seconds:.3f}"),
+        ))  # fmt: skip
+        effects += [*self.outstanding(), self._removal(checkpoint), note]
+        return effects + self._advance(now)
+
+    def not_written(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
+        """The storage refused the manifest; there is none."""
+        flight = self._flight
+        if flight is None or flight.manifest is None or flight.checkpoint != checkpoint:
+            self._refuse("checkpoint: manifest not awaited")
+            return []
+        flight.manifest = None
+        run_is_over = not self._tasks
+        effects = self._abort(error.message, now, fails=not run_is_over)
+        if run_is_over:
+            effects += self._abandoned(flight.acks.values(), {})
+        return effects + self._advance(now)
+
+    def published(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
+        """A sink's output of a checkpoint is visible."""
+        if not self._publishing.answered(checkpoint, node):
+            self._refuse("checkpoint: publishing not awaited")
+            return []
+        if not self._publishing.done:
+            return []
+        return [CommitPointer((self._shelf.published(checkpoint),)), *self._advance(now)]
+
+    def not_published(
+        self, checkpoint: int, node: str, error: FabricError, now: float
+    ) -> CheckpointEffects:
+        """A sink refused: it is asked again, unless that can't help."""
+        if not self._publishing.failed(checkpoint, node, now):
+            self._refuse("checkpoint: publishing not awaited")
+            return []
+        if not error.retryable:
+            return self._fail(error.at(job=self._job, node=node))
+        note = Note("not published", (
+            ("job", self._job), ("checkpoint", checkpoint), ("node", node), ("error", str(error)),
+        ))  # fmt: skip
+        return [note]
+
+    # ---- restoring
+
+    def restore(self, now: float) -> CheckpointEffects:
+        """No task is at work: say from where they start, with `Restore` or `Fail` in the end."""
+        if self._tasks:
+            raise InternalError(f"job {self._job} has tasks at work and can't be restored")
+        self._restoring, self._stopping = (
+            Restoring(self._job, self._shelf, may_double=self._config.seen_twice),
+            False,
+        )
+        effects: CheckpointEffects = []
+        if self._resumed:
+            self._resumed = False
+            effects += [self._removal(self._shelf.last + 1), *self.outstanding()]
+        return effects + self._advance(now)
+
+    def verified(self, checkpoint: int, manifest: Manifest, now: float) -> CheckpointEffects:
+        """Every file of a checkpoint was read and is whole."""
+        if self._restoring is None or self._restoring.asked != checkpoint:
+            self._refuse("checkpoint: not being verified")
+            return []
+        return self._restoring.found(manifest, now)
+
+    def not_verified(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
+        """A file of a checkpoint is missing or differs, or the storage can't be read now."""
+        if self._restoring is None or self._restoring.asked != checkpoint:
+            self._refuse("checkpoint: not being verified")
+            return []
+        return self._restoring.not_found(error, now)
+
+    def taken_back(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
+        """What a sink published after the checkpoint that is restored is not seen any more."""
+        if self._restoring is None:
+            self._refuse("checkpoint: taking back not awaited")
+            return []
+        return self._restoring.taken_back(checkpoint, node, self._refuse)
+
+    def not_taken_back(
+        self, checkpoint: int, node: str, error: FabricError, now: float
+    ) -> CheckpointEffects:
+        """It is still seen: the sink is asked again, or it must not come twice."""
+        if self._restoring is None:
+            self._refuse("checkpoint: taking back not awaited")
+            return []
+        return self._restoring.not_taken_back(checkpoint, node, error, now, self._refuse)
+
+    # ---- inside
+
+    def _owe(self) -> None:
+        """Have published what is complete and not known to be out."""
+        owed = self._shelf.owed()
+        number, handles = (owed.checkpoint, owed.handles) if owed is not None else (0, ())
+        self._publishing.begin(number, [Publish(number, node, each) for node, each in handles])
+
+    def _is_quiet(self) -> bool:
+        """Whether the newest complete checkpoint is known, and all it owes is out."""
+        return self._flight is None and self._publishing.done
+
+    def _all_ended(self) -> bool:
+        return bool(self._tasks) and self._tasks.keys() <= self._shelf.finals.keys()
+
+    def _may_begin(self) -> bool:
+        live = self._sources - self._shelf.finals.keys()
+        wanted = bool(live) or (self._all_ended() and not self._is_last)
+        return bool(self._tasks) and not self._stopping and wanted
+
+    def _begin(self, now: float) -> CheckpointEffects:
+        write = self._shelf.begin()
+        deadline = now + self._config.timeout_s
+        wall_us = max(0, int(self._wall_s(now) * 1e6))
+        self._flight = flight = Flight(self._shelf.last, now, deadline, wall_us)
+        return [CommitPointer((write,)), *self._triggers(flight), *self._advance(now)]
+
+    def _triggers(self, flight: Flight) -> CheckpointEffects:
+        live = self._sources - self._shelf.finals.keys() - flight.acks.keys()
+        return [TriggerSources(flight.checkpoint, tuple(sorted(live)))] if live else []
+
+    def _advance(self, now: float) -> CheckpointEffects:
+        """What may happen now: store a manifest, begin the last one, restore, end."""
+        flight = self._flight
+        if flight is not None:
+            flight.take_finals(self._shelf.finals)
+            whole = self._tasks and not flight.missing(self._tasks)
+            if flight.manifest is not None or not whole or not self._publishing.done:
+                return []
+            manifest = flight.seal(
+                job=self._job, epoch=self._epoch, run=self.run, plan=self._plan,
+                published=self.newest,
+            )  # fmt: skip
+            return [WriteManifest(manifest)]
+        if not self._publishing.done:
+            return []
+        if self._restoring is not None:
+            return self._restoring.go_on(now)
+        if self._all_ended() and not self._stopping:
+            return self._end(now)
+        return []
+
+    def _end(self, now: float) -> CheckpointEffects:
+        """All tasks have ended: the last checkpoint is made of what they said."""
+        if self._is_last:
+            already, self._told_end = self._told_end, True
+            return [] if already else [Ended(self.newest)]
+        # after a failure it waits for its time, as any other
+        return self._begin(now) if not self._n_failures or now >= self._next else []
+
+    def _late(self, flight: Flight, now: float) -> CheckpointEffects:
+        """A checkpoint's time is over."""
+        if flight.manifest is not None:  # nobody can call that back
+            flight.deadline = math.inf
+            about = (("job", self._job), ("checkpoint", flight.checkpoint))
+            return [Note("manifest takes long to be stored", about)]
+        missing = flight.missing(self._tasks)
+        reason = f"no answer in {self._config.timeout_s:g} s from {missing}"
+        if not missing:
+            reason = f"checkpoint {self._publishing.checkpoint} is still being published"
+        return self._abort(reason, now)
+
+    def _give_up(self, reason: str, now: float) -> CheckpointEffects:
+        """The run is over: what was prepared and is in no manifest goes."""
+        flight, acks = self._flight, [*self._shelf.finals.values()]
+        effects: CheckpointEffects = []
+        kept = {}
+        if flight is not None and flight.manifest is not None:
+            kept = flight.manifest.handles()
+        elif flight is not None:
+            acks += flight.acks.values()
+            effects += self._abort(reason, now, fails=False)
+        return effects + self._abandoned(acks, kept)
+
+    def _abort(self, reason: str, now: float, *, fails: bool = True) -> CheckpointEffects:
+        """Give up the checkpoint that is under way; the job goes on."""
+        flight, self._flight = self._flight, None
+        assert flight is not None
+        self._history.add(flight, reason, now)
+        self._pause(flight, now)
+        effects: CheckpointEffects = []
+        if self._tasks:
+            self._aborted = NotifyAborted(flight.checkpoint, reason)
+            effects.append(self._aborted)
+        note = Note("checkpoint failed" if fails else "checkpoint aborted", (
+            ("job", self._job), ("checkpoint", flight.checkpoint), ("why", reason),
+        ))  # fmt: skip
+        effects += [self._removal(flight.checkpoint + 1), note]
+        self._n_failures += fails
+        most = self._config.failures_max
+        if fails and most is not None and self._n_failures > most:
+            message = f"{self._n_failures} checkpoints in a row were not completed: {reason}"
+            effects += self._fail(ExternalError(message, job=self._job))
+        return effects
+
+    def _fail(self, error: FabricError) -> CheckpointEffects:
+        self._stopping = True
+        return [Fail(error)]
+
+    def _pause(self, flight: Flight, now: float) -> None:
+        if self._tasks:
+            config = self._config
+            self._next = max(flight.begun + config.interval_s, now + config.min_pause_s)
+
+    def _removal(self, below: int) -> RemoveCheckpoints:
+        return RemoveCheckpoints(self._shelf.kept(), below)
+
+    def _misfit(self, said: Ack | Declined) -> str | None:
+        """Why what a task says is not taken."""
+        run = self._tasks.get(said.key)
+        if run is None:
+            return "checkpoint: unknown task"
+        if run.attempt != said.attempt:
+            return "checkpoint: old attempt"
+        return "checkpoint: old epoch" if run.epoch != said.epoch else None
+
+    def _fitting(self, said: Ack | Declined) -> Flight | None:
+        """The checkpoint that waits for this, if it does."""
+        flight = self._flight
+        why = self._misfit(said)
+        if why is None and (flight is None or flight.checkpoint != said.checkpoint):
+            why = "checkpoint: it is over"
+        if why is None and flight is not None and said.key in flight.acks:
+            why = "checkpoint: duplicate"
+        if why is not None:
+            self._refuse(why)
+            return None
+        return flight
+
+    def _abandoned(self, acks: Iterable[Ack], kept: Handles) -> CheckpointEffects:
+        """Have removed what nobody will publish."""
+        unpublished = [ack.without_handles_up_to(self.newest) for ack in acks]
+        handles = handles_of(unpublished, kept)
+        if not handles:
+            return []
+        newest = self._shelf.handles()
+        gone = [
+            Abandon(node, each, newest.get(node, ()) + kept.get(node, ()))
+            for node, each in sorted(handles.items())
+        ]
+        return [CommitPointer((self._shelf.fence(),)), *gone]

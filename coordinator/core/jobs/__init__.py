@@ -1,0 +1,1 @@
+"""The jobs, their stages and tasks, their records and their streams."""

@@ -1,0 +1,434 @@
+"""The streams among the jobs: begun from a checkpoint, checkpointed, begun again, ended.
+
+One job: between what `Checkpoints` decides for one stream and what agents, storage and the other
+parts of the core are told. All tasks of a stream are one region: they run together, and when one is
+lost all of them begin again from the newest checkpoint that is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+from fabric.checkpoint.codec import decode_ack
+from fabric.checkpoint.manifest import Declined, Manifest, Seal
+from fabric.control import control_pb2 as pb
+from fabric.control.errors import from_detail
+from fabric.coordinator.core.agents.agents import Agent, Agents
+from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.validation import wrong_ack
+from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
+from fabric.coordinator.core.checkpoints.pending import TaskRun
+from fabric.coordinator.core.effects import (
+    Abandon,
+    CheckpointEffect,
+    CommitPointer,
+    Effect,
+    Ended,
+    Fail,
+    Note,
+    NotifyAborted,
+    NotifyComplete,
+    Publish,
+    RemoveCheckpoints,
+    RemoveJob,
+    Restore,
+    StorageWork,
+    TakeBack,
+    TriggerSources,
+    Verify,
+    WriteManifest,
+)
+from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.endings import Endings
+from fabric.coordinator.core.jobs.jobs import Job, Stream
+from fabric.coordinator.core.jobs.latency import shares
+from fabric.coordinator.core.jobs.lineage import Key
+from fabric.coordinator.core.jobs.watermark_alignment import Drifts
+from fabric.coordinator.planner.states import node_states
+from fabric.errors import ConfigError, FabricError
+from fabric.plan.nodes import Node, StreamScan
+from fabric.plan.walk import walk
+
+
+def stream_region(job: Job) -> int | None:
+    """The region that reads streams; None: the job has an end of its own."""
+    for stage in job.graph.stages:
+        if any(isinstance(node, StreamScan) for node in walk(stage.root)):
+            return stage.region
+    return None
+
+
+def check_whole(job: Job, stages: Iterable[int], path: str) -> None:
+    """Refuse to restart a part of a stream."""
+    stream = job.stream
+    if stream is not None and any(job.graph.stages[s].region == stream.region for s in stages):
+        raise ConfigError(
+            f"{path!r} of job {job.job_id} is part of a stream, which goes on from its last "
+            "checkpoint as a whole: restart the job without a node; for all its rows once more, "
+            "submit it again"
+        )
+
+
+class Streams:
+    """Every job of `book` that has a stream in it; `refuse` counts what is not taken."""
+
+    def __init__(
+        self,
+        book: Book,
+        agents: Agents,
+        announcer: Announcer,
+        endings: Endings,
+        refuse: Callable[[str], list[Effect]],
+    ) -> None:
+        self._book, self._agents, self._announcer = book, agents, announcer
+        self._endings, self._refuse = endings, refuse
+        endings.on_stop, endings.on_drop = self._stops, self._drops
+
+    # ---- life
+
+    def add(self, job: Job) -> None:
+        """A job came, or was read back: it may have a stream."""
+        region = stream_region(job)
+        if region is None:
+            return
+        checkpoints = Checkpoints(
+            job.job_id,
+            _fingerprint(job, region),
+            job.checkpoint,
+            epoch=self._book.epoch,
+            run=job.run,
+            refuse=self._refuse,
+            wall_s=self._book.wall_s,
+        )
+        job.stream = Stream(region, checkpoints)
+
+    def read_back(self, rows: Iterable[tuple[str, bytes]], now: float) -> list[Effect]:
+        """An earlier coordinator wrote down these checkpoints; what ran perhaps still runs."""
+        by_job: dict[str, list[tuple[str, bytes]]] = {}
+        for key, value in rows:
+            by_job.setdefault(key.partition("/")[0], []).append((key, value))
+        effects: list[Effect] = []
+        for job in self._book.jobs.values():
+            self.add(job)
+            if job.stream is not None:
+                job.stream.checkpoints.restored(by_job.get(job.job_id, ()))
+                effects += self.started(job, now) if job.active else []
+        return effects
+
+    def go_on(self, now: float) -> list[Effect]:
+        """Have the streams that are to begin, or to begin again, find what they begin from."""
+        effects: list[Effect] = []
+        for job in self._book.active():
+            stream = job.stream
+            if stream is None or stream.phase != "quiet" or job.stopping is not None:
+                continue
+            if job.is_quiet(stream.region):
+                stream.phase = "restoring"
+                effects += self._follow(job, stream.checkpoints.restore(now), now)
+        return effects
+
+    def started(self, job: Job, now: float) -> list[Effect]:
+        """All tasks of the stream were given to agents."""
+        stream = job.stream
+        if stream is None or stream.phase == "running" or not job.all_given(stream.region):
+            return []
+        stream.phase, stream.checkpoints.run = "running", job.run
+        runs = {
+            key: TaskRun(task.attempt, task.epoch)
+            for key, task in job.tasks.items()
+            if _is_in(job, stream, key)
+        }
+        sources = [key for key in runs if _reads_source(job, key)]
+        effects = stream.checkpoints.started(runs, sources, now)
+        return self._follow(job, effects, now)
+
+    def lost(self, job: Job, keys: Iterable[Key], reason: str, now: float) -> list[Effect]:
+        """Attempts of these tasks are over, and others will follow."""
+        stream = job.stream
+        if stream is None or not any(_is_in(job, stream, key) for key in keys):
+            return []
+        stream.phase, stream.manifest, stream.seal = "quiet", None, None
+        stream.drifts = Drifts()
+        return self._follow(job, stream.checkpoints.lost(reason, now), now)
+
+    def _stops(self, job: Job, now: float) -> list[Effect]:
+        """The job was cancelled, or has failed."""
+        if (stream := job.stream) is None:
+            return []
+        if stream.phase in ("restoring", "ready"):  # a restart finds anew what to begin from
+            stream.phase, stream.manifest, stream.seal = "quiet", None, None
+        return self._follow(job, stream.checkpoints.stop(now), now)
+
+    def _drops(self, job: Job, now: float) -> list[Effect]:
+        """Nobody asks for it any more."""
+        if job.stream is None:
+            return []
+        return self._follow(job, job.stream.checkpoints.release(), now)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Let time pass."""
+        effects: list[Effect] = []
+        for job in self._book.active():
+            if job.stream is not None:  # one that stops still publishes what is complete
+                effects += self._follow(job, job.stream.checkpoints.tick(now), now)
+        return effects
+
+    # ---- what agents and storage say
+
+    def checkpointed(self, agent: Agent, report: pb.Checkpointed, now: float) -> list[Effect]:
+        """A task has stored its part of a checkpoint, or has none."""
+        job, key = self._book.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
+        task = job.tasks.get(key) if job is not None else None
+        if job is None or job.stream is None or task is None or not job.active:
+            return self._refuse("checkpoint of an unknown task")
+        if task.agent_id != agent.agent_id or task.attempt != report.key.attempt:
+            return self._refuse("checkpoint of an old attempt")
+        if report.ack and (why := wrong_ack(report.key, report.ack)) is not None:
+            return self._refuse(why)
+        checkpoints = job.stream.checkpoints
+        if report.HasField("declined"):
+            error = from_detail(report.declined)
+            declined = Declined(
+                report.checkpoint, *key, task.attempt, report.key.epoch, error.message
+            )
+            return self._follow(job, checkpoints.declined(declined, now), now)
+        return self._follow(job, checkpoints.ack(decode_ack(report.ack), now), now)
+
+    def slowest(self, agent: Agent, report: pb.SlowestSplit) -> list[Effect]:
+        """A task says how far its slowest split is; it hears how far those of the others are."""
+        job, key = self._book.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
+        task = job.tasks.get(key) if job is not None else None
+        if job is None or job.stream is None or task is None or not job.active:
+            return self._refuse("slowest split of an unknown task")
+        if task.agent_id != agent.agent_id or task.attempt != report.key.attempt or task.ended:
+            return self._refuse("slowest split of an old attempt")
+        if not job.stream.drifts.takes(report.node_path):
+            return self._refuse("slowest split of an unknown node")
+        least = job.stream.drifts.said(report.node_path, key, report.time_us)
+        others = pb.SlowestSplit(key=report.key, node_path=report.node_path, time_us=least)
+        return self._announcer.send_to(agent.agent_id, pb.CoordinatorMessage(others=others))
+
+    def finished(self, job: Job, report: pb.TaskReport, now: float) -> list[Effect]:
+        """A task of a stream has ended wholly."""
+        if job.stream is None or not report.ack:
+            return []
+        job.stream.drifts.ended((report.key.stage, report.key.task))
+        effects = job.stream.checkpoints.finished(decode_ack(report.ack), now)
+        return self._follow(job, effects, now)
+
+    def sink_report(self, job: Job, report: pb.SinkReport, now: float) -> list[Effect]:
+        """What a checkpoint has prepared was published, or taken back, or not."""
+        stream = job.stream
+        if stream is None or report.stage >= len(job.graph.stages):
+            return self._refuse("sink not asked")
+        node, number = job.graph.stages[report.stage].path, report.checkpoint
+        checkpoints, error = stream.checkpoints, None
+        if report.HasField("error"):
+            error = from_detail(report.error).at(job=job.job_id, node=node)
+        if report.published and error is not None:
+            effects = checkpoints.not_published(number, node, error, now)
+        elif report.published:
+            effects = checkpoints.published(number, node, now)
+        elif error is not None:
+            effects = checkpoints.not_taken_back(number, node, error, now)
+        else:
+            effects = checkpoints.taken_back(number, node, now)
+        return self._follow(job, effects, now)
+
+    def written(
+        self, job_id: str, number: int, seal: Seal | None, error: FabricError | None, now: float
+    ) -> list[Effect]:
+        """A manifest lies in the storage, or could not be written."""
+        job = self._book.jobs.get(job_id)
+        if job is None or job.stream is None:
+            return []
+        checkpoints = job.stream.checkpoints
+        if error is not None or seal is None:
+            assert error is not None
+            return self._follow(job, checkpoints.not_written(number, error, now), now)
+        return self._follow(job, checkpoints.written(number, seal, now), now)
+
+    def verified(
+        self,
+        job_id: str,
+        number: int,
+        found: tuple[Manifest, Seal] | None,
+        error: FabricError | None,
+        now: float,
+    ) -> list[Effect]:
+        """A checkpoint is whole, or is not."""
+        job = self._book.jobs.get(job_id)
+        if job is None or job.stream is None:
+            return []
+        stream = job.stream
+        if found is None:
+            assert error is not None
+            return self._follow(job, stream.checkpoints.not_verified(number, error, now), now)
+        manifest, stream.seal = found
+        return self._follow(job, stream.checkpoints.verified(number, manifest, now), now)
+
+    def attached(self, agent: Agent, now: float) -> list[Effect]:
+        """Tell an agent again what its tasks may not have heard."""
+        effects: list[Effect] = []
+        for job in self._book.active():
+            if job.stream is not None:
+                told = job.stream.checkpoints.remind()
+                effects += self._follow(job, [*told, *job.stream.checkpoints.outstanding()], now)
+        return effects
+
+    def agent_lost(self, now: float) -> list[Effect]:
+        """Publishing may be repeated, so another agent finishes what a lost one began."""
+        effects: list[Effect] = []
+        for job in self._book.active():
+            if job.stream is not None:
+                effects += self._follow(job, job.stream.checkpoints.outstanding(), now)
+        return effects
+
+    # ---- what is to be done
+
+    def deploy(self, job: Job, stage: int) -> pb.StreamDeploy | None:
+        """What tasks of a stage of a stream are told when they begin."""
+        stream = job.stream
+        if stream is None:
+            return None
+        share = shares(job.graph, job.latency_us)[stage]
+        deploy = pb.StreamDeploy(
+            folder=job.checkpoint.folder,
+            turn=_turn(job, stream),
+            held_bytes_max=job.checkpoint.held_bytes_max,
+            states=node_states(job.graph, job.graph.stages[stage], job.checkpoint),
+            source_gather_s=share.source_s,
+            exchange_gather_s=share.exchange_s,
+            exchange_behind_s=share.behind_s,
+        )
+        if stream.manifest is not None and stream.seal is not None:
+            deploy.checkpoint = stream.manifest.checkpoint
+            deploy.seal_bytes, deploy.seal_crc32c = stream.seal.n_bytes, stream.seal.crc32c
+        return deploy
+
+    def _follow(self, job: Job, wanted: Iterable[CheckpointEffect], now: float) -> list[Effect]:
+        return [effect for one in wanted for effect in self._one(job, one, now)]
+
+    def _one(self, job: Job, wanted: CheckpointEffect, now: float) -> list[Effect]:
+        stream = job.stream
+        assert stream is not None
+        match wanted:
+            case CommitPointer(writes=writes):
+                self._book.write(*writes)
+                return []
+            case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
+                return [StorageWork(job.job_id, job.checkpoint.folder, wanted)]
+            case Restore(manifest=manifest):
+                stream.phase, stream.manifest = "ready", manifest
+                return []
+            case Fail(error=error):
+                if job.stopping is not None:  # for another reason; what is owed stays unpublished
+                    return self._book.note(now, "not published", job=job.job_id, error=str(error))
+                return self._endings.stop(job, pb.JOB_FAILED, error, now)
+            case Ended():
+                stream.phase = "ended"
+                return self._book.changed(job, now)
+            case Note(event=event, fields=fields):
+                return self._book.note(now, event, **{**dict(fields), "job": job.job_id})
+            case _:
+                return self._tell(job, stream, wanted)
+
+    def _tell(self, job: Job, stream: Stream, wanted: CheckpointEffect) -> list[Effect]:
+        match wanted:
+            case TriggerSources(checkpoint=number, tasks=keys):
+                return self._trigger(job, number, keys)
+            case NotifyComplete(checkpoint=number):
+                job.forgive(stream.region)
+                return self._over(job, stream, number, complete=True)
+            case NotifyAborted(checkpoint=number, reason=reason):
+                return self._over(job, stream, number, complete=False, reason=reason)
+            case Publish(checkpoint=number, node=node, handles=handles):
+                return self._sink(job, node, handles, publish=True, checkpoint=number)
+            case TakeBack(checkpoint=number, node=node, handles=handles, kept=kept):
+                return self._sink(job, node, handles, publish=False, checkpoint=number, kept=kept)
+            case Abandon(node=node, handles=handles, kept=kept):
+                return self._sink(job, node, handles, publish=False, kept=kept)
+        return []
+
+    def _trigger(self, job: Job, number: int, keys: Iterable[Key]) -> list[Effect]:
+        by_agent: dict[str, list[pb.TaskKey]] = {}
+        for key in keys:
+            task = job.tasks[key]
+            named = pb.TaskKey(
+                job_id=job.job_id, stage=key[0], task=key[1], attempt=task.attempt,
+                epoch=task.epoch,
+            )  # fmt: skip
+            by_agent.setdefault(task.agent_id, []).append(named)
+        effects: list[Effect] = []
+        for agent_id, named_keys in sorted(by_agent.items()):
+            trigger = pb.TriggerCheckpoint(job_id=job.job_id, checkpoint=number, keys=named_keys)
+            message = pb.CoordinatorMessage(trigger=trigger)
+            effects += self._announcer.send_to(agent_id, message)
+        return effects
+
+    def _over(
+        self, job: Job, stream: Stream, number: int, *, complete: bool, reason: str = ""
+    ) -> list[Effect]:
+        ended = pb.CheckpointEnded(
+            job_id=job.job_id, checkpoint=number, complete=complete, reason=reason[:1024],
+            turn=_turn(job, stream),
+        )  # fmt: skip
+        agents = {t.agent_id for k, t in job.tasks.items() if t.active and _is_in(job, stream, k)}
+        effects: list[Effect] = []
+        for agent_id in sorted(agents):
+            effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(ended=ended))
+        return effects
+
+    def _sink(
+        self,
+        job: Job,
+        node: str,
+        handles: tuple[bytes, ...],
+        *,
+        publish: bool,
+        checkpoint: int = 0,
+        kept: tuple[bytes, ...] = (),
+    ) -> list[Effect]:
+        """Have an agent publish, take back (`checkpoint`) or remove what tasks prepared.
+
+        Without any agent it waits for one.
+        """
+        attached = self._agents.ids()
+        stage = next(s.stage for s in job.graph.stages if s.is_sink and s.path == node)
+        first = job.tasks[stage, 0].agent_id
+        if not attached:
+            return []
+        command = pb.SinkCommand(
+            job_id=job.job_id, stage=stage, publish=publish, handles=handles,
+            attempts=not publish and not checkpoint, checkpoint=checkpoint, kept=kept,
+            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
+        )  # fmt: skip
+        asked = first if first in attached else attached[0]
+        return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
+
+
+def _is_in(job: Job, stream: Stream, key: Key) -> bool:
+    return job.graph.stages[key[0]].region == stream.region
+
+
+def _reads_source(job: Job, key: Key) -> bool:
+    return any(isinstance(node, StreamScan) for node in _nodes(job, key[0]))
+
+
+def _nodes(job: Job, stage: int) -> Iterable[Node]:
+    return walk(job.graph.stages[stage].root)
+
+
+def _turn(job: Job, stream: Stream) -> int:
+    """Grows each time the tasks of a stream begin anew: each then has its next attempt."""
+    return 1 + max(t.attempt for k, t in job.tasks.items() if _is_in(job, stream, k))
+
+
+def _fingerprint(job: Job, region: int) -> str:
+    """The same for the same stages; a checkpoint of others is not taken."""
+    digest = hashlib.sha256()
+    for stage in job.graph.stages:
+        if stage.region == region:
+            digest.update(hashlib.sha256(job.fragments[stage.stage]).digest())
+    return digest.hexdigest()

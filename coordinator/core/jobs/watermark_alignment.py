@@ -1,0 +1,49 @@
+"""How far tasks that read one source may run ahead of each other.
+
+One job: from what each task says of its slowest split to how far the slowest of the *other* tasks
+is, by node. A task holds its own splits back by that (`fabric.event_time.alignment`). The slowest
+task is thus told of the second slowest, so that what was said of itself a while ago holds up
+nobody. Pure: times in, times out; forgotten when the tasks begin anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from fabric.coordinator.core.jobs.lineage import Key
+from fabric.event_time import END_OF_TIME
+
+NODES_MAX = 1000
+
+
+class Drifts:
+    """The times of one stream's tasks, by the path of the node that gives them.
+
+    >>> drifts = Drifts()
+    >>> [drifts.said("times", (0, task), time) for task, time in enumerate([100, 700, 300])]
+    [9223372036854775807, 100, 100]
+    >>> drifts.said("times", (0, 0), 120)
+    300
+    >>> drifts.ended((0, 2))
+    >>> drifts.said("times", (0, 0), 130)
+    700
+    """
+
+    def __init__(self) -> None:
+        self._times: defaultdict[str, dict[Key, int]] = defaultdict(dict)
+
+    def takes(self, node: str) -> bool:
+        """Whether it may be a node of the plan: there are not so many."""
+        return node in self._times or len(self._times) < NODES_MAX
+
+    def said(self, node: str, task: Key, time_us: int) -> int:
+        """A task's slowest split has come so far (`END_OF_TIME`: it has none that moves); returns
+        the slowest of the other tasks, `END_OF_TIME` where there is none."""
+        times = self._times[node]
+        times[task] = time_us
+        return min((time for other, time in times.items() if other != task), default=END_OF_TIME)
+
+    def ended(self, task: Key) -> None:
+        """It reads no more."""
+        for times in self._times.values():
+            times.pop(task, None)

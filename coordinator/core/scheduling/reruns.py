@@ -1,0 +1,122 @@
+"""Attempts that follow other attempts.
+
+One job: what `recovery.run_again` decides made known: the attempts that are over are written down,
+their agents told to stop, the listed places of edges mended. The tasks of a pipelined region begin
+again when the last of its older attempts has ended, since both would use the same rings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.agents.agents import Agent
+from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.effects import Effect
+from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.endings import Endings
+from fabric.coordinator.core.jobs.jobs import Job
+from fabric.coordinator.core.jobs.lineage import Key
+from fabric.coordinator.core.jobs.messages import edge_location
+from fabric.coordinator.core.jobs.streams import Streams
+from fabric.coordinator.core.scheduling.recovery import Again, run_again
+from fabric.coordinator.core.scheduling.retries import with_causes
+from fabric.errors import PeerLostError
+from fabric.ids import TaskId
+
+
+class Reruns:
+    """The later attempts of the jobs in `book`."""
+
+    def __init__(
+        self, book: Book, announcer: Announcer, endings: Endings, streams: Streams
+    ) -> None:
+        self._book, self._announcer, self._endings = book, announcer, endings
+        self._streams = streams
+
+    def lose(
+        self, job: Job, agent_id: str, keys: list[Key], reason: str, now: float
+    ) -> list[Effect]:
+        """Tasks of `keys` ended with their agent, or lost their output with it."""
+        effects: list[Effect] = []
+        for key in keys:
+            task = job.tasks[key]
+            if not task.active:
+                continue
+            where = str(TaskId(job.job_id, *key, task.attempt))
+            node = job.graph.stages[key[0]].path
+            message = f"agent {agent_id} was lost while it ran the task: {reason}"
+            error = PeerLostError(message, job=job.job_id, node=node, task=where, agent=agent_id)
+            failures = task.failures + 1
+            job.tasks[key] = task._replace(error=error, failures=failures)
+            job.failed(error)
+            if failures >= self._book.config.attempts_max:
+                final = with_causes(error, failures)
+                return effects + self._endings.stop(job, pb.JOB_FAILED, final, now)
+        if keys:
+            effects += self.again(job, keys, now, gone=agent_id)
+        return effects
+
+    def again(
+        self, job: Job, keys: Iterable[Key], now: float, not_before: float = 0.0, gone: str = ""
+    ) -> list[Effect]:
+        """The next attempts of `keys`, and of all that follows; agent `gone` need not be told."""
+        again = run_again(job, keys, not_before)
+        if again.published:
+            error = PeerLostError(
+                "rows that a published output was made of are lost, and may be others when they "
+                "are computed again; the output is complete, other results of the job are not",
+                job=job.job_id,
+                node=again.published,
+            )
+            return self._endings.stop(job, pb.JOB_FAILED, error, now)
+        effects = self.renew(job, again, now, gone=gone)
+        if again.over:
+            effects += self._book.note(
+                now, "tasks run again", job=job.job_id, n_tasks=len(again.over),
+                tasks=" ".join(f"{s}.{t}" for s, t in sorted(again.over)[:50]),
+            )  # fmt: skip
+        stages = {stage for stage, _ in again.over}
+        edges = [edge for edge in job.graph.edges if edge.producer in stages]
+        found = [edge_location(job, edge, self._endings.kept_s(job)) for edge in edges]
+        return effects + (self._announcer.tell(pb.Locations(edges=found)) if found else [])
+
+    def renew(
+        self, job: Job, again: Again, now: float, *, gone: str = "", cancel: bool = True
+    ) -> list[Effect]:
+        """Write down what is over, and have its agents stop."""
+        effects: list[Effect] = []
+        stale: dict[str, list[pb.TaskKey]] = {}
+        for key, task in sorted(again.over.items()):
+            self._book.attempt_over(job, key, task, now)
+            self._book.task_changed(job, key)
+            effects += self._endings.abandon_one(job, key[0], task.handle, task.agent_id)
+            if cancel and task.agent_id != gone:
+                named = pb.TaskKey(
+                    job_id=job.job_id, stage=key[0], task=key[1], attempt=task.attempt,
+                    epoch=task.epoch,
+                )  # fmt: skip
+                stale.setdefault(task.agent_id, []).append(named)
+                if task.active and job.pipelined(job.graph.stages[key[0]].region):
+                    job.leaving[key] = task
+        for agent_id, keys in sorted(stale.items()):
+            message = pb.CancelTasks(
+                job_id=job.job_id, reason="rows it reads have to be made again", keys=keys
+            )
+            effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(cancel=message))
+        return effects + self._streams.lost(job, again.over, "tasks run again", now)
+
+    def has_ended(self, agent: Agent, report: pb.TaskReport) -> None:
+        """An agent that attached holds an older attempt: nobody need wait for one that is over."""
+        if (job := self._book.jobs.get(report.key.job_id)) is not None:
+            self.has_left(job, (report.key.stage, report.key.task), agent, report)
+
+    def has_left(self, job: Job, key: Key, agent: Agent, report: pb.TaskReport) -> bool:
+        """Whether this ends an attempt that others wait for."""
+        left = job.leaving.get(key)
+        if left is None or report.state == pb.TASK_RUNNING:
+            return False
+        if (left.attempt, left.agent_id) != (report.key.attempt, agent.agent_id):
+            return False
+        del job.leaving[key]
+        return True

@@ -1,0 +1,190 @@
+"""A stream in the core: what its checkpoints owe outlives its tasks, agents and coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fabric.checkpoint.codec import encode_ack
+from fabric.checkpoint.manifest import Ack, Seal, SinkHandle, TaskSnapshot
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.effects import StorageWork, Verify, WriteManifest
+from fabric.coordinator.core.events import (
+    CheckpointVerified,
+    JobCancelled,
+    JobRestarted,
+    ManifestWritten,
+    Tick,
+)
+from fabric.coordinator.planner.stages import RESULT, Stage, StageGraph
+from fabric.errors import ConfigError, DataError
+from fabric.event_time import END_OF_TIME
+from fabric.io.streams import stream_schema
+from fabric.plan.nodes import Sink, StreamScan
+from fabric.plan.sources import GateTarget, GeneratorStream
+
+AGENTS = ("x", "y")
+
+
+class Stream:
+    """One stage of two tasks, source and sink at once, on two agents."""
+
+    def __init__(self, world: Any, graphs: Any) -> None:
+        source = GeneratorStream(n_splits=2)
+        scan = StreamScan(source, stream_schema(source), path="made")
+        stage = Stage(
+            stage=0, path="out", root=Sink(scan, GateTarget("g"), path="out"), kind="chain",
+            n_tasks=2, splits=(), region=0, is_sink=True,
+        )  # fmt: skip
+        self.world = world
+        self.work: list[Any] = []
+        world.submit(StageGraph((stage,), (graphs.edge(0, 0, RESULT, 2),)))
+        self.say_all(pb.TASK_RUNNING)
+
+    def say_all(self, state: int, **fields: Any) -> None:
+        for number, agent in enumerate(AGENTS):
+            if agent in self.world.sessions:
+                self.world.report(agent, 0, number, state, **fields)
+
+    def tick(self, after: float) -> None:
+        """Time passes; agents are heard of every second."""
+        for _ in range(max(1, int(after))):
+            for agent in self.world.sessions:
+                self.world.say(agent, heartbeat=pb.Heartbeat(sequence=1))
+            self.do(Tick(1000.0), min(after, 1.0))
+
+    def do(self, event: Any, after: float = 0.0) -> None:
+        self.keep(self.world.do(event, after))
+
+    def keep(self, effects: list[Any]) -> None:
+        self.work += [e.work for e in effects if isinstance(e, StorageWork)]
+
+    def checkpoint(self, number: int) -> WriteManifest:
+        """All tasks acknowledge it; the manifest that is to be stored."""
+        self.tick(10.5)
+        assert self.world.heard("x", "trigger")[-1].checkpoint == number
+        for task, agent in enumerate(AGENTS):
+            made = SinkHandle(number, b"h%d.%d" % (task, number))
+            snapshot = TaskSnapshot("out", task, 0, range(1), (), (), (made,))
+            ack = Ack(number, 0, task, 0, 1, (snapshot,))
+            key = pb.TaskKey(job_id="job-1", stage=0, task=task, attempt=0, epoch=1)
+            told = pb.Checkpointed(key=key, checkpoint=number, ack=encode_ack(ack))
+            self.keep(self.world.say(agent, checkpointed=told))
+        (order,) = [work for work in self.work if isinstance(work, WriteManifest)]
+        self.work.clear()
+        return order
+
+    def published(self, agent: str) -> None:
+        report = pb.SinkReport(job_id="job-1", stage=0, published=True, checkpoint=1)
+        self.keep(self.world.say(agent, sink=report))
+
+    def asked(self, agent: str) -> list[tuple[bool, list[bytes]]]:
+        """What an agent was told to publish, and to remove."""
+        return [(sink.publish, list(sink.handles)) for sink in self.world.heard(agent, "sink")]
+
+
+@pytest.fixture
+def stream(world: Any, graphs: Any) -> Stream:
+    return Stream(world, graphs)
+
+
+OWED = (True, [b"h0.1", b"h1.1"])
+
+
+def test_a_job_that_is_cancelled_publishes_what_is_complete(stream: Stream) -> None:
+    world = stream.world
+    stream.checkpoint(1)
+    stream.do(JobCancelled("job-1", "enough"))
+    stream.say_all(pb.TASK_CANCELLED)
+    stream.tick(1.0)
+    assert world.state() == "running", "the manifest is being stored"
+    stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
+    assert stream.asked("x") == [OWED]
+    stream.tick(1.0)
+    assert world.state() == "running", "it is not published"
+    world.detach("x")
+    del world.sessions["x"]
+    assert stream.asked("y") == [OWED], "the agent that was asked is gone"
+    stream.published("y")
+    stream.tick(1.0)
+    assert stream.asked("y")[1:] == [(False, [])], "the rest goes, after that"
+
+
+def test_a_job_that_is_cancelled_does_not_wait_for_ever(stream: Stream) -> None:
+    stream.checkpoint(1)
+    stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
+    stream.do(JobCancelled("job-1", "enough"))
+    stream.say_all(pb.TASK_CANCELLED)
+    stream.tick(stream.world.config.stop_s + 1)
+    assert stream.world.state() == "cancelled"
+
+
+def test_a_restarted_coordinator_knows_its_checkpoints(stream: Stream) -> None:
+    world = stream.world
+    manifest = stream.checkpoint(1).manifest
+    stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
+    assert stream.asked("x") == [OWED]
+    world.sessions.clear()
+    world.start()
+    (status,) = world.core.checkpoints("job-1", world.now)
+    assert (status.checkpoint, status.state) == (1, "complete")
+    world.attach("y")  # x is gone with its task: all begin again, once all that is owed is out
+    for _ in range(7):
+        stream.tick(1.0)
+    assert OWED in stream.asked("y")
+    assert not any(isinstance(work, Verify) for work in stream.work)
+    stream.published("y")
+    stream.tick(1.0)
+    assert stream.work[-1] == Verify(1, Seal(1, 1))
+    stream.do(CheckpointVerified("job-1", 1, (manifest, Seal(1, 1))))
+    assert world.heard("y", "deploy")[-1].stream.checkpoint == 1
+
+
+def test_a_job_that_finds_nothing_whole_says_so_again(stream: Stream) -> None:
+    world, damage = stream.world, DataError("a file differs")
+    stream.checkpoint(1)
+    stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
+    stream.published("x")
+    world.sessions.clear()
+    world.start()
+    world.attach("y")  # x is gone with its task: all begin again
+    for _ in range(7):
+        stream.tick(1.0)
+    assert stream.work[-1] == Verify(1, Seal(1, 1))
+    stream.do(CheckpointVerified("job-1", 1, None, damage))
+    assert world.state() == "failed"
+    stream.do(JobRestarted("job-1"))
+    stream.tick(1.0)
+    status = world.core.status("job-1", world.now)
+    assert (status.state, status.run) == (pb.JOB_FAILED, 1), "it does not wait for what never comes"
+    assert "no checkpoint of the job is whole" in status.error.message
+
+
+def test_no_node_of_a_stream_is_restarted_alone(stream: Stream) -> None:
+    stream.do(JobCancelled("job-1", "enough"))
+    stream.say_all(pb.TASK_CANCELLED)
+    stream.tick(stream.world.config.stop_s + 1)
+    with pytest.raises(ConfigError, match=r"'out' of job job-1 is part of a stream, which goes on"):
+        stream.do(JobRestarted("job-1", "out"))
+    assert stream.world.state() == "cancelled"
+    stream.do(JobRestarted("job-1"))
+    assert stream.world.state() == "running"
+
+
+def test_tasks_hear_how_far_the_slowest_split_of_the_others_is(stream: Stream) -> None:
+    def says(agent: str, task: int, time_us: int, attempt: int = 0) -> None:
+        key = pb.TaskKey(job_id="job-1", stage=0, task=task, attempt=attempt, epoch=1)
+        said = pb.SlowestSplit(key=key, node_path="w", time_us=time_us)
+        stream.keep(stream.world.say(agent, slowest=said))
+
+    def heard(agent: str) -> list[int]:
+        return [each.time_us for each in stream.world.heard(agent, "others")]
+
+    says("x", 0, 100)
+    says("y", 1, 900)
+    says("x", 0, 200)
+    assert (heard("x"), heard("y")) == ([END_OF_TIME, 900], [100])
+    says("y", 1, 901, attempt=7)
+    says("x", 1, 901)
+    assert (heard("x"), heard("y")) == ([END_OF_TIME, 900], [100]), "of no task that runs there"
