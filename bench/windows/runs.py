@@ -15,7 +15,7 @@ from bench.windows.data import COUNT, SIZE_S, SLIDE_S, Asked, files, mapped
 if TYPE_CHECKING:
     from fabric import DataFrame
     from fabric.clients.session.session import Session
-    from fabric.plan.windowing import Window
+    from fabric.plan.event_windows import Window
 
 N_AGENTS = 2
 _BATCH_ROWS = 1 << 16

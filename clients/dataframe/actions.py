@@ -53,7 +53,7 @@ class Actions:
     def __init__(
         self, node: nodes.Node, config: dict[str, nodes.NodeConfig], session: Session | None
     ) -> None:
-        from fabric.plan.step import schema_after
+        from fabric.plan.check import schema_after
 
         self._node = node
         self._config = config
@@ -357,7 +357,7 @@ class Actions:
     def _append_only(self) -> DataFrame:
         """Itself; where results change, each change is a row."""
         from fabric.plan.nodes import Changes
-        from fabric.plan.stream_check import stream_of
+        from fabric.plan.stream_facts import stream_of
 
         stream = stream_of(self._node)
         changes = stream is not None and stream.changes

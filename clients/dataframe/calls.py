@@ -19,8 +19,8 @@ from fabric.clients.dataframe.types import Expression
 from fabric.errors import PlanError, UserError
 from fabric.plan import expr as plan
 from fabric.plan.faults import listed, nearest
+from fabric.plan.mend import Written, keep_call
 from fabric.plan.python import function_text
-from fabric.plan.written import Written, keep_call
 
 Made = Callable[[Any, str, tuple[Any, ...], dict[str, Any]], None]
 """Is told the answer of a method, its name and its arguments."""

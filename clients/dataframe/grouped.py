@@ -27,13 +27,13 @@ from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
 from fabric.clients.dataframe.streams.windows import window_of
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.event_windows import Trigger, Window
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Domain, Late
 from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of
-from fabric.plan.stream_check import stream_of
-from fabric.plan.windowing import Trigger, Window
+from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

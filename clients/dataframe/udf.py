@@ -18,11 +18,10 @@ from fabric.clients.dataframe.literal import DTypeLike, to_dtype
 from fabric.clients.dataframe.types import to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-from fabric.plan.exprs import map_exprs
 from fabric.plan.nodes import Node, Plan
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import numeric, plain
-from fabric.plan.walk import rewrite, rewrite_expr, walk, walk_expr
+from fabric.plan.walk import map_exprs, rewrite, rewrite_expr, walk, walk_expr
 
 Function = Callable[..., Any]
 _OWN: dict[bytes, Function] = {}

@@ -17,8 +17,8 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.functions import AGGREGATES
+from fabric.plan.mend import moved_call
 from fabric.plan.walk import fold, with_expr_children
-from fabric.plan.written import moved_call
 
 Ends = tuple[int | None, int | None]
 TimeEnds = tuple[int | str | timedelta | None, int | str | timedelta | None]

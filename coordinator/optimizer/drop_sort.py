@@ -12,7 +12,7 @@ at the whole plan: a sort that two parents read stays if one of them needs the o
 
 from __future__ import annotations
 
-from fabric.coordinator.optimizer.rule import Note
+from fabric.coordinator.optimizer.passes import Note
 from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Sink, Sort, Window
 from fabric.plan.walk import walk
 

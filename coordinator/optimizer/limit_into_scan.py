@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from fabric.coordinator.optimizer.rule import Note
+from fabric.coordinator.optimizer.passes import Note
 from fabric.plan.nodes import (
     Exchange,
     Explode,

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from fabric.coordinator.optimizer.expressions import conjoin, named
 from fabric.plan.expr import Column, Expr, output_name
-from fabric.plan.exprs import map_exprs, with_exprs
 from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Scan, Select, Sort, WithColumns
 from fabric.plan.nodes.join import condition_columns, output_columns
 from fabric.plan.schema import schema_of
+from fabric.plan.walk import map_exprs, with_exprs
 
 
 def moved_filter(node: Filter, source: Node, parts: Sequence[Expr]) -> Node:

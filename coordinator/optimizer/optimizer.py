@@ -37,10 +37,9 @@ from fabric.coordinator.optimizer.merge_limits import merge_limits
 from fabric.coordinator.optimizer.merge_selects import merge_selects
 from fabric.coordinator.optimizer.merge_with_columns import merge_with_columns
 from fabric.coordinator.optimizer.outer_to_inner import outer_to_inner
-from fabric.coordinator.optimizer.passes import Passes, Rules, name_of
+from fabric.coordinator.optimizer.passes import Passes, PlanRule, Rules, name_of
 from fabric.coordinator.optimizer.prune_columns import prune_columns
 from fabric.coordinator.optimizer.reorder_joins import reorder_joins
-from fabric.coordinator.optimizer.rule import PlanRule
 from fabric.coordinator.optimizer.share_subplans import share_subplans
 from fabric.coordinator.optimizer.simplify_filter import simplify_filter
 from fabric.coordinator.optimizer.simplify_logic import simplify_logic

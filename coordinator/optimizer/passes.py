@@ -1,16 +1,17 @@
 """Rules at every node of a plan, until they rest.
 
-One job: `Passes`. A pass goes bottom-up. A rule never takes apart a node that has another parent,
-because that parent would need a copy: shared work stays shared.
+A `Rule` looks at one node and what is right below it. A `PlanRule` looks at a whole plan and tells
+each change by `note(before, after)`, which hands `after` back. A pass of `Passes` goes bottom-up. A
+rule never takes apart a node that has another parent, because that parent would need a copy: shared
+work stays shared.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from fabric.coordinator.optimizer.rule import Rule
 from fabric.coordinator.optimizer.trace import Fired
 from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Node
@@ -18,6 +19,9 @@ from fabric.plan.schema import is_known, schema_of
 from fabric.plan.walk import walk
 from fabric.wanted import check_wanted
 
+Rule = Callable[[Node], Node]
+Note = Callable[[Node, Node], Node]
+PlanRule = Callable[[Node, Note], Node]
 Rules = Mapping[type, tuple[Rule, ...]]
 """Rules by the kind of node they look at."""
 
@@ -85,6 +89,11 @@ class Passes:
                 return _alike(node, new)
         self._rests[id(node)] = node
         return node
+
+
+def unnoted(_: Node, after: Node) -> Node:
+    """For callers that only want the plan."""
+    return after
 
 
 def name_of(rule: object) -> str:

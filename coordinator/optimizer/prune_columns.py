@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from fabric.coordinator.optimizer.rule import Note
+from fabric.coordinator.optimizer.passes import Note
 from fabric.plan.expr import Column, output_name
 from fabric.plan.node import Names, remember_schema
 from fabric.plan.nodes import (

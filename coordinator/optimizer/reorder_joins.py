@@ -28,7 +28,7 @@ from fabric.coordinator.optimizer.join_chain import (
     is_link,
     pairs_between,
 )
-from fabric.coordinator.optimizer.rule import Note
+from fabric.coordinator.optimizer.passes import Note
 from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Join, Node
 from fabric.plan.schema import schema_of

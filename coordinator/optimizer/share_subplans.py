@@ -13,7 +13,7 @@ calls a user's function, which may answer otherwise the second time.
 
 from __future__ import annotations
 
-from fabric.coordinator.optimizer.rule import Note
+from fabric.coordinator.optimizer.passes import Note
 from fabric.coordinator.optimizer.structure import Structure
 from fabric.plan.expr import Udf
 from fabric.plan.nodes import Aggregate, Distinct, Join, Node, Sink, Sort, StageInput, Window

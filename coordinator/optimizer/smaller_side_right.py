@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fabric.coordinator.optimizer.join_chain import built, chain_of, is_link
-from fabric.coordinator.optimizer.rule import Note
+from fabric.coordinator.optimizer.passes import Note
 from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX, Size, estimates
 from fabric.plan.nodes import Join, Node, Scan
 from fabric.plan.statistics import Statistics

@@ -15,9 +15,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.draft import Draft, Flow
 from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
-from fabric.coordinator.planner.flows import Flow
 from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, columns_of, kept_names, output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate, Distinct, Node, Select

@@ -1,12 +1,15 @@
 """Stages and edges while they are still being made.
 
-One job: `Draft`, to which the planner adds exchanges; each distinct producer object becomes one
-stage, however many edges leave it. `finish.py` makes the `StageGraph` of it.
+The planner adds exchanges to a `Draft`; each distinct producer object becomes one stage, however
+many edges leave it. `finish.py` makes the `StageGraph` of it. A `Flow` is the rows of a stage that
+is still growing: the node that computes them, in how many tasks, and by which keys they are
+partitioned.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -165,3 +168,43 @@ def check_parallelism(n_tasks: int, path: str) -> int:
     if not 1 <= n_tasks <= MAX_PARALLELISM:
         raise PlanError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {n_tasks}", node=path)
     return n_tasks
+
+
+HashKeys = tuple[tuple[str, pa.DataType], ...]
+"""Columns that rows are hash-partitioned by, and the type each was hashed as."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An exchange that waits for its consumer, because only that knows how many tasks it has."""
+
+    path: str
+    mode: ExchangeMode
+    compression: Compression
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Rows computed by `node` in `n` tasks of the stage that is being built.
+
+    A flexible flow only scans: it can be spread over any number of tasks. `keys` is set when equal
+    values of them are all in one task. `broadcast` is set when the consumer must make every task
+    see all rows.
+    """
+
+    node: Node
+    n: int
+    flexible: bool = False
+    keys: HashKeys | None = None
+    broadcast: Request | None = None
+
+    def over(self, node: Node) -> Flow:
+        """The flow after a narrow operator that keeps all columns."""
+        return replace(self, node=node)
+
+    def renamed(self, node: Node, names: Mapping[str, str]) -> Flow:
+        """The flow after an operator under which only the columns in `names` live on, renamed."""
+        if self.keys is None or any(name not in names for name, _ in self.keys):
+            return replace(self, node=node, keys=None)
+        keys = tuple((names[name], dtype) for name, dtype in self.keys)
+        return replace(self, node=node, keys=keys)

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from fabric.coordinator.planner.draft import Draft
-from fabric.coordinator.planner.flows import Flow
+from fabric.coordinator.planner.draft import Draft, Flow
 from fabric.coordinator.planner.stages import EdgeKind
 from fabric.errors import PlanError
 from fabric.plan.expr import Alias, Cast, Column, Expr

@@ -26,10 +26,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.draft import Draft, Flow, HashKeys
 from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX, Size
 from fabric.coordinator.planner.exchanges import exchange, gather, hash_by
-from fabric.coordinator.planner.flows import Flow, HashKeys
 from fabric.errors import PlanError
 from fabric.plan.expr import Alias, Column, Expr
 from fabric.plan.nodes import Join

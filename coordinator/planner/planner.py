@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.coordinator.planner.aggregates import plan_aggregate, plan_distinct
-from fabric.coordinator.planner.draft import Draft, check_parallelism
+from fabric.coordinator.planner.draft import Draft, Flow, Request, check_parallelism
 from fabric.coordinator.planner.estimate import (
     BROADCAST_BYTES_MAX,
     Size,
@@ -21,14 +21,13 @@ from fabric.coordinator.planner.estimate import (
 )
 from fabric.coordinator.planner.exchanges import exchange, gather, refuse_broadcast, spread
 from fabric.coordinator.planner.finish import finish
-from fabric.coordinator.planner.flows import Flow, Request
 from fabric.coordinator.planner.joins import plan_join
+from fabric.coordinator.planner.over import plan_window
 from fabric.coordinator.planner.sorts import is_single, plan_sort, sorts_of_one_task
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.coordinator.planner.streams.columns import over_columns
 from fabric.coordinator.planner.streams.hidden import with_hidden
 from fabric.coordinator.planner.streams.keyed import plan_keyed, plan_lookup, plan_side
-from fabric.coordinator.planner.windows import plan_window
 from fabric.errors import InternalError
 from fabric.plan.expr import kept_names, output_name
 from fabric.plan.nodes import (

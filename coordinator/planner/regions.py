@@ -1,17 +1,21 @@
 """Which edges are pipelined, and which stages therefore run together.
 
-One job: modes and regions, and a refusal where they would never finish. Stages joined by pipelined
-edges form a region, whose tasks all run at once. The consumer of a pipelined edge must be a
-chain, since a fragment waits for all of its input. An edge inside a region can't be materialised,
-nor can one leave a region and come back: the consumer would wait for a producer that waits for it.
+Stages joined by pipelined edges form a region, whose tasks all run at once. The consumer of a
+pipelined edge must be a chain, since a fragment waits for all of its input. An edge inside a region
+can't be materialised, nor can one leave a region and come back: the consumer would wait for a
+producer that waits for it. Such plans are refused.
+
+`materialised` takes apart a region that can't run at once: its pipelined edges become materialised
+ones, and its stages regions of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fabric.coordinator.planner.draft import DraftEdge
-from fabric.coordinator.planner.stages import RESULT, EdgeMode
+from fabric.coordinator.planner.stages import RESULT, EdgeMode, StageGraph
 from fabric.errors import PlanError
 from fabric.plan.nodes import (
     NODES,
@@ -129,3 +133,20 @@ def _refuse_circles(
                 node=edge.path,
             )
         alive = blocked
+
+
+def materialised(graph: StageGraph, region: int) -> StageGraph:
+    """`graph` without the pipelined edges of `region`."""
+    inside = {stage.stage for stage in graph.stages if stage.region == region}
+    free = max(stage.region for stage in graph.stages) + 1
+    numbers = {stage: free + n for n, stage in enumerate(sorted(inside)[1:])}
+    stages = tuple(
+        replace(stage, region=numbers.get(stage.stage, stage.region)) for stage in graph.stages
+    )
+    edges = tuple(
+        replace(edge, mode="materialised")
+        if edge.producer in inside and edge.consumer in inside
+        else edge
+        for edge in graph.edges
+    )
+    return StageGraph(stages, edges)

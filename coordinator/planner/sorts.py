@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.coordinator.planner.draft import MAX_PARALLELISM, Draft
+from fabric.coordinator.planner.draft import MAX_PARALLELISM, Draft, Flow
 from fabric.coordinator.planner.estimate import Size
 from fabric.coordinator.planner.exchanges import exchange, gather
-from fabric.coordinator.planner.flows import Flow
 from fabric.plan.expr import Column
 from fabric.plan.nodes import (
     Exchange,

@@ -1,23 +1,26 @@
 """The stage graph: what the planner makes of a plan, before any agent is chosen.
 
-One job: its dataclasses, their invariants and how they print. A *stage* is a piece of the plan
-without an exchange inside, run by `n_tasks` tasks; an *edge* carries the rows of one stage to
-another, or to whoever collects the result. Task i reads partition i of every edge into its stage.
+A *stage* is a piece of the plan without an exchange inside, run by `n_tasks` tasks; an *edge*
+carries the rows of one stage to another, or to whoever collects the result. Task i reads partition
+i of every edge into its stage. `stages_from` finds the stages that have to run again when a node is
+to.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
-from fabric.errors import InternalError
+from fabric.errors import InternalError, NotFoundError
 from fabric.plan.faults import quoted
 from fabric.plan.nodes import Compression, Node, NodeConfig
 from fabric.plan.printer import tree
 from fabric.plan.sources import Split
+from fabric.plan.walk import walk
 
 StageKind = Literal["fragment", "chain"]
 EdgeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward", "range"]
@@ -190,3 +193,35 @@ def _edge_text(edge: Edge) -> str:
     side = f", side {quoted(edge.side)}" if edge.side else ""
     how = f"{edge.kind}{by}, {parts}, {edge.mode}{packed}{adaptive}{side}"
     return f"edge {edge.edge} ({edge.path}) to {to}: {how}"
+
+
+def stages_from(graph: StageGraph, path: str) -> frozenset[int]:
+    """The stage of the node (or of all nodes below the path), and all stages that follow.
+
+    Raises `NotFoundError` for a path that no node has, with the nearest that one does.
+    """
+    paths = {stage.stage: _paths(graph, stage.stage) for stage in graph.stages}
+    begin = path.rstrip("/") + "/"
+    found = {
+        stage
+        for stage, known in paths.items()
+        if path in known or any(name.startswith(begin) for name in known)
+    }
+    if not found:
+        known = sorted({name for names in paths.values() for name in names})
+        near = difflib.get_close_matches(path, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known[:20])}"
+        raise NotFoundError(f"the job has no node {path[:128]!r}; {hint}")
+    pending = list(found)
+    while pending:
+        for edge in graph.outputs[pending.pop()]:
+            if not edge.is_result and edge.consumer not in found:
+                found.add(edge.consumer)
+                pending.append(edge.consumer)
+    return frozenset(found)
+
+
+def _paths(graph: StageGraph, stage: int) -> set[str]:
+    """Of the nodes of a stage and of the exchanges that leave it."""
+    nodes = {node.path for node in walk(graph.stages[stage].root)}
+    return {*nodes, *(edge.path for edge in graph.outputs[stage])} - {""}

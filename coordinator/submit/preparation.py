@@ -55,8 +55,7 @@ from fabric.plan.sources import (
     Target,
 )
 from fabric.plan.statistics import SourceFacts
-from fabric.plan.stream_check import stream_of
-from fabric.plan.stream_facts import is_endless
+from fabric.plan.stream_facts import is_endless, stream_of
 from fabric.plan.svg import svg
 from fabric.plan.types import flat_type
 from fabric.plan.walk import walk

@@ -174,7 +174,7 @@ class Outputs:
     def mark(self, event: Event, value: int, branch: str = "") -> None:
         """Send a watermark or barrier behind all rows written so far, over every pipelined edge.
 
-        With `branch` only over those of this one, see `fabric.plan.streams.Branches`.
+        With `branch` only over those of this one, see `fabric.plan.stream.Branches`.
         """
         edges = [out for out in self._edges if out.pipelined and out.is_of(branch)]
         sends = [send for out in edges for send in out.marks(event, value)]

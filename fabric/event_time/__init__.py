@@ -8,7 +8,7 @@ stand outside of time, and the times of rows lie strictly between them:
     END_OF_TIME   the input has ended: everything fires
 
 Nothing here does I/O, reads a clock or starts a thread. What a window or trigger is stands in
-`fabric.plan.windowing`.
+`fabric.plan.event_windows`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabric.event_time import BEGINNING
-from fabric.plan.windowing import Trigger
+from fabric.plan.event_windows import Trigger
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -1,8 +1,8 @@
 """Which windows a time is in, when they close, and which rows come too late for them.
 
-One job: the meaning of the window specs of `fabric.plan.windowing`, on columns. A row is late for a
-window iff the window's end plus the allowed lateness is not after the row's own watermark; a row
-alone in a session is the window from its time for the gap.
+One job: the meaning of the window specs of `fabric.plan.event_windows`, on columns. A row is late
+for a window iff the window's end plus the allowed lateness is not after the row's own watermark; a
+row alone in a session is the window from its time for the gap.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fabric._cython.kernels.window_assign import (
 )
 from fabric.errors import DataError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
-from fabric.plan.windowing import Cumulative, Session, Sliding, Tumbling, Window
-from fabric.plan.zone_rules import zone_rules
+from fabric.plan.event_windows import Cumulative, Session, Sliding, Tumbling, Window
+from fabric.plan.zones import zone_rules
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

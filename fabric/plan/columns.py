@@ -15,15 +15,14 @@ from pyarrow import types as t
 
 from fabric.errors import PlanError
 from fabric.plan.expr import Agg, Alias, Column, Expr, columns_of, output_name
-from fabric.plan.exprs import with_exprs
 from fabric.plan.faults import ExprFault, listed, nearest, quoted
 from fabric.plan.infer import infer
 from fabric.plan.mend import free_name, mended
 from fabric.plan.node import Columns, Names, Node
 from fabric.plan.python import columns_text
-from fabric.plan.streams import HIDDEN, HIDDEN_TYPES
+from fabric.plan.stream import HIDDEN, HIDDEN_TYPES
 from fabric.plan.types import is_groupable, is_nested, is_timestamp, plain
-from fabric.plan.walk import walk_expr
+from fabric.plan.walk import walk_expr, with_exprs
 
 
 def visible(schema: pa.Schema) -> Columns:

@@ -1,17 +1,52 @@
-"""What is known of endless rows, step by step: `Stream`, and the refusals that several steps share.
+"""What nodes know of endless rows: `Stream`, the names that streams use, and shared refusals.
 
-One job: event time, ends of windows and changing results, for the nodes, each of which says what
-it makes of them.
+A `Stream` holds event time, ends of windows and changing results. Each node says what it makes of
+those of its input.
+
+Two hidden columns travel with the rows inside a job, and users never see them: `WATERMARK`, how far
+event time had come in the row's split before the row, and `KIND`, what the row does to earlier
+results. The planner adds them where a node above needs them: last of all, and in this order. Times
+are microseconds since the epoch, UTC.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan.expr import Expr, kept_names
 from fabric.plan.faults import quoted
+
+WATERMARK = "__watermark"
+"""int64: the most event time of earlier rows of the row's split, less the bound."""
+KIND = "__kind"
+"""int8: an index into `KINDS`; without it every row is an insert."""
+HIDDEN = (WATERMARK, KIND)
+KINDS = ("+I", "-U", "+U", "-D")
+HIDDEN_TYPES = {WATERMARK: pa.int64(), KIND: pa.int8()}
+
+BAD, LATE, ERRORS, UNREADABLE = "bad", "late", "errors", "unreadable"
+"""Tags: rows without usable event time, rows behind the watermark, rows a function failed on, parts
+of files that can't be read."""
+UNREADABLE_SCHEMA = pa.schema(
+    [("file", pa.string()), ("offset", pa.int64()), ("data", pa.binary()), ("error", pa.string())]
+)
+"""`offset`: the byte of a growing file's line, whose bytes are `data`; else the row from which on
+a file can't be read."""
+BAD_RECORD_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+        ("data", pa.binary()), ("error", pa.string()),
+    ]
+)  # fmt: skip
+"""Records of Kafka that can't be read: `data` is the value's bytes, or the key's where it is that
+which can't be."""
+
+OnBad = Literal["fail", "skip", "side"]
 
 
 @dataclass(frozen=True, slots=True)

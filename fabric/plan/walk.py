@@ -1,7 +1,8 @@
-"""One walk and one rewrite over plans, and a fold over expressions.
+"""Walks and rewrites of plans and expressions, without recursion.
 
-One job: visit every node once, children first, without recursion, so that a plan may be thousands
-of nodes deep; nodes are told apart by identity, never hashed or compared (that would recurse).
+Every node is visited once, children first, so a plan may be thousands of nodes deep. Nodes are
+told apart by identity, never hashed or compared (both would recurse). `with_exprs` and `map_exprs`
+replace the expressions of one node.
 """
 
 from __future__ import annotations
@@ -151,3 +152,16 @@ def rewrite_expr(root: Expr, fn: Callable[[Expr], Expr]) -> Expr:
     Alias(input=Column(name='b'), name='x')
     """
     return fold(root, lambda expr, below: fn(with_expr_children(expr, below)))
+
+
+def with_exprs(node: Node, exprs: Sequence[Expr]) -> Node:
+    """`node` with `exprs` in the places of its `expressions`; itself when they are the same."""
+    before = node.expressions
+    if all(a is b for a, b in zip(before, exprs, strict=True)):
+        return node
+    return node.with_expressions(tuple(exprs))
+
+
+def map_exprs(node: Node, fn: Callable[[Expr], Expr]) -> Node:
+    """`node` with `fn` applied to each of its whole expressions."""
+    return with_exprs(node, tuple(fn(expr) for expr in node.expressions))

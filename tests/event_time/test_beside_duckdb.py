@@ -33,7 +33,7 @@ from fabric.event_time.windows import (
     step,
     waits_us,
 )
-from fabric.plan.windowing import Cumulative, Session, Sliding, Tumbling
+from fabric.plan.event_windows import Cumulative, Session, Sliding, Tumbling
 from tests.support.duckdb.event_time import sessions_sql, watermarks_sql, windows_sql
 
 WINDOWS = [

@@ -22,7 +22,7 @@ from fabric.event_time.windows import (
     step,
     waits_us,
 )
-from fabric.plan.windowing import Count, Cumulative, Global, Session, Sliding, Trigger, Tumbling
+from fabric.plan.event_windows import Count, Cumulative, Global, Session, Sliding, Trigger, Tumbling
 
 OFFSETS = st.integers(-40, 40)
 

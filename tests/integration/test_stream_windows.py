@@ -10,7 +10,7 @@ import pytest
 
 import fabric
 from fabric import DataFrame, col, count, streams
-from fabric.plan.windowing import Tumbling, Window
+from fabric.plan.event_windows import Tumbling, Window
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 

@@ -18,10 +18,10 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import PartitionLostError, PlanError
 from fabric.io.streams import generator, stream_schema
+from fabric.plan.event_windows import Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal
 from fabric.plan.nodes import Filter, StreamAggregate, StreamScan, Watermark
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.windowing import Tumbling
 from tests.support import running
 from tests.support.compare import unlike
 from tests.support.embedded import EmbeddedFabric, embedded_pair

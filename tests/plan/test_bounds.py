@@ -15,7 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
-from fabric.plan import sources, streams
+from fabric.plan import sources
 from fabric.plan.bounds import BOUNDS, TEXT_CHARS_MAX, check_bounds
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
@@ -114,7 +114,7 @@ def test_every_number_of_a_plan_has_a_bound_or_sizes_nothing() -> None:
 
 
 def test_every_bound_is_of_a_field_there_is() -> None:
-    kinds: dict[str, Any] = {**vars(sources), **vars(streams)}
+    kinds: dict[str, Any] = {**vars(sources)}
     kinds |= {kind.__name__: kind for kind in (*NODES, NodeConfig, StateField)}
     for name in ALL_BOUNDS:
         kind, _, field = name.partition(".")

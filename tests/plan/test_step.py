@@ -8,12 +8,11 @@ import pyarrow as pa
 import pytest
 
 from fabric.errors import PlanError
-from fabric.plan.check import check
+from fabric.plan.check import check, schema_after
 from fabric.plan.expr import Alias, Column
 from fabric.plan.nodes import Filter, Join, Limit, Node, NodeConfig, Plan, Scan, Select, WithColumns
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
-from fabric.plan.step import schema_after
 
 SCAN = Scan(MemorySource("t", 0), pa.schema([("a", pa.int64()), ("b", pa.bool_())]))
 

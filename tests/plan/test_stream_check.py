@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from fabric.errors import PlanError
-from fabric.plan.check import check
+from fabric.plan.check import check, schema_after
+from fabric.plan.event_windows import Count, Trigger, Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Column, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -39,11 +40,8 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import DatasetTarget, FileTarget, GeneratorStream, StreamFileTarget
-from fabric.plan.step import schema_after
 from fabric.plan.stream import Stream, closing
-from fabric.plan.stream_check import stream_of
-from fabric.plan.stream_facts import is_endless
-from fabric.plan.windowing import Count, Trigger, Tumbling
+from fabric.plan.stream_facts import is_endless, stream_of
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE
 
 SECOND = 1_000_000

@@ -15,8 +15,17 @@ from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
+from fabric.plan.event_windows import (
+    Count,
+    Cumulative,
+    Global,
+    Session,
+    Sliding,
+    Trigger,
+    Tumbling,
+    Window,
+)
 from fabric.plan.expr import Agg, Alias, Call, Column, SortKey, Udf
-from fabric.plan.exprs import map_exprs
 from fabric.plan.nodes import (
     AssignWindows,
     Changes,
@@ -49,19 +58,9 @@ from fabric.plan.sources import (
     StreamFileTarget,
     StreamSource,
 )
-from fabric.plan.streams import HIDDEN, KIND, WATERMARK
+from fabric.plan.stream import HIDDEN, KIND, WATERMARK
 from fabric.plan.svg import svg
-from fabric.plan.walk import walk
-from fabric.plan.windowing import (
-    Count,
-    Cumulative,
-    Global,
-    Session,
-    Sliding,
-    Trigger,
-    Tumbling,
-    Window,
-)
+from fabric.plan.walk import map_exprs, walk
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 
 seeds = st.integers(0, 1 << 32)

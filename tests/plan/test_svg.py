@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.plan.expr import Alias, Column
-from fabric.plan.layout import layout
 from fabric.plan.nodes import Join, Limit, Node, Scan, Select, Union
 from fabric.plan.sources import FileSource, MemorySource
-from fabric.plan.svg import svg
+from fabric.plan.svg import layout, svg
 from fabric.plan.walk import walk
 from tests.support.plans import random_plan, random_tables
 

@@ -26,14 +26,21 @@ from fabric.plan.expr import (
     columns_of,
     output_name,
 )
-from fabric.plan.exprs import map_exprs, with_exprs
-from fabric.plan.layout import layout
 from fabric.plan.nodes import Filter, Join, Node, Plan, Scan, Select, Union
 from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
-from fabric.plan.svg import svg
-from fabric.plan.walk import fold, postorder, rewrite, rewrite_expr, walk, walk_expr
+from fabric.plan.svg import layout, svg
+from fabric.plan.walk import (
+    fold,
+    map_exprs,
+    postorder,
+    rewrite,
+    rewrite_expr,
+    walk,
+    walk_expr,
+    with_exprs,
+)
 from tests.support.plans import random_plan, random_tables
 
 DEPTH = 2_000

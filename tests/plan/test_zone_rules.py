@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.plan.zone_rules import zone_rules
-from fabric.plan.zones import zone_info
+from fabric.plan.zones import zone_info, zone_rules
 
 ZONES = ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]
 EPOCH = datetime(1970, 1, 1)

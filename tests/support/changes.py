@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.plan.streams import KIND
+from fabric.plan.stream import KIND
 
 _SIGNS = (1, -1, 1, -1)
 Settled = Counter[tuple[Any, ...]]

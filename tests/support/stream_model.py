@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from fabric.event_time import BEGINNING
 from fabric.operators.contract import Batches
-from fabric.plan.streams import KIND, WATERMARK
-from fabric.plan.windowing import Cumulative, Session, Sliding, Tumbling, Window
+from fabric.plan.event_windows import Cumulative, Session, Sliding, Tumbling, Window
+from fabric.plan.stream import KIND, WATERMARK
 from fabric.testing.operators import Clock, Rows, Step, Until
 
 TIME = pa.timestamp("us", "UTC")

@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 
 from fabric.io.streams import generator, stream_schema
+from fabric.plan.event_windows import Tumbling
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StreamAggregate, StreamScan, Watermark
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.windowing import Tumbling
 
 
 def half_seconds(source: GeneratorStream, bound_us: int) -> StreamAggregate:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric.plan import expr as plan
-from fabric.plan.exprs import map_exprs
 from fabric.plan.nodes import Aggregate, Filter, Node, Select, Sort, WithColumns
 from fabric.plan.schema import schema_of
 from fabric.plan.types import is_struct, plain
-from fabric.plan.walk import rewrite_expr
+from fabric.plan.walk import map_exprs, rewrite_expr
 
 
 def with_fields(node: Node) -> Node:

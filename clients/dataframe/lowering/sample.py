@@ -25,7 +25,7 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.mend import free_name
 from fabric.plan.schema import schema_of
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import stream_of
 from fabric.plan.types import is_comparable
 
 _BITS = 53

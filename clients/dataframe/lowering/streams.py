@@ -19,10 +19,7 @@ from fabric.clients.dataframe.aggregates import aggregate
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.nodes import Domain, Late, StreamAggregate
-from fabric.plan.stream import Stream, closing
-from fabric.plan.stream_check import stream_of
-from fabric.plan.windowing import (
+from fabric.plan.event_windows import (
     WINDOW_END,
     WINDOW_START,
     Count,
@@ -30,6 +27,9 @@ from fabric.plan.windowing import (
     Trigger,
     Window,
 )
+from fabric.plan.nodes import Domain, Late, StreamAggregate
+from fabric.plan.stream import Stream, closing
+from fabric.plan.stream_facts import stream_of
 
 DOMAINS: tuple[str, ...] = get_args(Domain)
 

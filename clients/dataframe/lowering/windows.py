@@ -21,13 +21,12 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.faults import ExprFault
 from fabric.plan.functions import WINDOW_FUNCTIONS
-from fabric.plan.mend import free_name, of_fault
+from fabric.plan.mend import call_around, free_name, moved_call, of_fault
 from fabric.plan.nodes.window import infer_over
 from fabric.plan.printer import expr_text
 from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.walk import fold, walk_expr, with_expr_children
-from fabric.plan.written import call_around, moved_call
 
 
 class Windowed(NamedTuple):

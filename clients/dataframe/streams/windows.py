@@ -9,7 +9,7 @@ from __future__ import annotations
 from fabric.clients.dataframe.streams.lengths import Length, us
 from fabric.errors import PlanError
 from fabric.plan.durations import DURATION_US_MAX
-from fabric.plan.windowing import (
+from fabric.plan.event_windows import (
     Count,
     Cumulative,
     Global,

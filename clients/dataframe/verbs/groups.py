@@ -16,7 +16,7 @@ from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

@@ -15,7 +15,7 @@ from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.nodes import LookupHow, LookupJoin
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

@@ -24,7 +24,7 @@ from fabric.plan.mend import free_name
 from fabric.plan.nodes import Changes, Node
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import RAW, DatasetTarget, Guarantee, KafkaTarget, RowFormat
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import stream_of
 
 Upserts = TypeVar("Upserts", KafkaTarget, DatasetTarget)
 

@@ -19,7 +19,7 @@ from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import Deduplicate
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

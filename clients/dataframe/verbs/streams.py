@@ -1,6 +1,6 @@
 """Verbs of streams: event time, windows, first rows by key, functions with state, what is aside.
 
-One job: each makes one node of `fabric.plan.streams`; what a stream can't do is refused by the
+One job: each makes one node of `fabric.plan.stream`; what a stream can't do is refused by the
 check. The other verbs work on streams as they do on tables, unless they need an end.
 """
 
@@ -27,6 +27,7 @@ from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.event_windows import Cumulative, Sliding, Tumbling, Window
 from fabric.plan.faults import quoted
 from fabric.plan.nodes import (
     BOUND_US,
@@ -54,10 +55,8 @@ from fabric.plan.sources import (
     PostgresTarget,
     StreamMode,
 )
-from fabric.plan.stream import Stream, closing
-from fabric.plan.stream_check import stream_of
-from fabric.plan.streams import OnBad
-from fabric.plan.windowing import Cumulative, Sliding, Tumbling, Window
+from fabric.plan.stream import OnBad, Stream, closing
+from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame

@@ -31,7 +31,7 @@ from fabric.plan import nodes, sources
 from fabric.plan.faults import quoted
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import DatasetMode, FileMode, PostgresMode
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.streams.lengths import Length

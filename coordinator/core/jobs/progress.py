@@ -36,9 +36,9 @@ from fabric.coordinator.core.scheduling.slots import (
     slots_used,
     waiting_for,
 )
-from fabric.coordinator.planner.materialise import materialised
-from fabric.coordinator.planner.paths import stages_from
 from fabric.coordinator.planner.placement import place
+from fabric.coordinator.planner.regions import materialised
+from fabric.coordinator.planner.stages import stages_from
 from fabric.errors import CancelledError, ConfigError, InternalError
 
 _TOLD_PARTS = 16

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.planner.adaptive.adapt import adapted
-from fabric.coordinator.planner.adaptive.measured import Sizes, straight
+from fabric.coordinator.planner.adaptive.sizes import Sizes, straight
 from fabric.coordinator.planner.placement import settled
 from fabric.coordinator.planner.stages import Edge, Stage, StageGraph
 from fabric.plan.codec import encode

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from fabric.config import AdaptiveConfig
-from fabric.coordinator.planner.adaptive.dealing import Cut, dealing
-from fabric.coordinator.planner.adaptive.measured import Inputs
+from fabric.coordinator.planner.adaptive.distribution import Cut, dealing
+from fabric.coordinator.planner.adaptive.sizes import Inputs
 from fabric.coordinator.planner.adaptive.tasks import TaskReads, Tasks, even, mib, whole
 from fabric.coordinator.planner.stages import Edge, Read, Stage, StageGraph
 

@@ -33,7 +33,7 @@ from fabric.plan.nodes import (
 from fabric.plan.nodes.join import key_types, output_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import stream_of
 from fabric.plan.walk import walk
 
 _JUST_BEFORE = Literal(timedelta(microseconds=1), pa.duration("us"))

@@ -34,7 +34,7 @@ from fabric.plan.nodes import (
     Watermark,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import HIDDEN, KIND, WATERMARK
+from fabric.plan.stream import HIDDEN, KIND, WATERMARK
 from fabric.plan.walk import walk
 
 _INSERT = Alias(Literal(0, pa.int8()), KIND)

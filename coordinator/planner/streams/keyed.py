@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.draft import Draft, Flow
 from fabric.coordinator.planner.exchanges import exchange, gather, hash_by, refuse_broadcast
-from fabric.coordinator.planner.flows import Flow
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import Keyed, KeyedProcess, LookupJoin, Node, StreamAggregate
 from fabric.plan.schema import schema_of, type_of

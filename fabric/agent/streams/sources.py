@@ -20,7 +20,7 @@ from fabric.io.streams.protocol import (
     StreamReader,
     Unreadable,
 )
-from fabric.plan.streams import UNREADABLE
+from fabric.plan.stream import UNREADABLE
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.agent")

@@ -42,7 +42,7 @@ from fabric.control import control_pb2 as pb
 from fabric.io.streams.protocol import Share, StreamReader
 from fabric.plan.nodes import Branches, Node, Sink, StreamScan, branch_side
 from fabric.plan.sources import Split
-from fabric.plan.streams import UNREADABLE
+from fabric.plan.stream import UNREADABLE
 from fabric.plan.walk import walk
 
 

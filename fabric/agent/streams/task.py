@@ -39,7 +39,7 @@ from fabric.event_time import BEGINNING, least
 from fabric.flight.header import Event
 from fabric.io.streams.protocol import Ended
 from fabric.operators.contract import Batches, Files, Snapshot
-from fabric.plan.streams import UNREADABLE
+from fabric.plan.stream import UNREADABLE
 
 TICK_S = 0.05
 """How often time passes for a task that has nothing to do."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from fabric.plan.sources import Split
-from fabric.plan.streams import BAD_RECORD_SCHEMA, UNREADABLE_SCHEMA
+from fabric.plan.stream import BAD_RECORD_SCHEMA, UNREADABLE_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)

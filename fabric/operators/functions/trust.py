@@ -16,9 +16,8 @@ from fabric.errors import AuthError, PlanError
 from fabric.operators.functions.raised import said
 from fabric.operators.functions.watched import watched
 from fabric.plan.expr import Expr, Udf
-from fabric.plan.exprs import map_exprs
 from fabric.plan.nodes import Node
-from fabric.plan.walk import rewrite, rewrite_expr, walk, walk_expr
+from fabric.plan.walk import map_exprs, rewrite, rewrite_expr, walk, walk_expr
 from fabric.security.tokens import MAC_BYTES, Signer
 
 PAYLOAD_MAX = 16 << 20

@@ -11,8 +11,8 @@ from fabric.event_time.windows import Clock, assign
 from fabric.operators.contract import Batches, Operator
 from fabric.operators.streams.columns import shown
 from fabric.operators.streams.windows.shape import event_times, sliced
+from fabric.plan.event_windows import WINDOW_END, WINDOW_START, clock_zone
 from fabric.plan.nodes import AssignWindows
-from fabric.plan.windowing import WINDOW_END, WINDOW_START, clock_zone
 
 
 class AssignWindowsOperator(Operator):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fabric.operators.contract import Batches, Operator
 from fabric.operators.streams.columns import shown
-from fabric.plan.streams import KIND, KINDS
+from fabric.plan.stream import KIND, KINDS
 
 
 class ChangesOperator(Operator):

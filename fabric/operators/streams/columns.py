@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fabric._cython.kernels.take import take
 from fabric.event_time import END_OF_TIME
-from fabric.plan.streams import HIDDEN, WATERMARK
+from fabric.plan.stream import HIDDEN, WATERMARK
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import Ints, row_watermarks, rows_of, shown, us
-from fabric.plan.streams import LATE
+from fabric.plan.stream import LATE
 
 
 class Late:

@@ -32,7 +32,7 @@ _GROUP = SortKey(Column(""))
 _BATCH_ROWS = 1 << 18
 Wanted = Literal["nothing", "rows", "ranks"]
 INSERT, BEFORE, AFTER, DELETE = range(4)
-"""+I, -U, +U, -D: indices into `fabric.plan.streams.KINDS`."""
+"""+I, -U, +U, -D: indices into `fabric.plan.stream.KINDS`."""
 
 
 @dataclass(frozen=True, slots=True)

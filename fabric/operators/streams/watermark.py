@@ -33,7 +33,7 @@ from fabric.operators.functions.watched import watched
 from fabric.operators.streams.columns import shown, us
 from fabric.plan.expr import Udf
 from fabric.plan.nodes import Watermark
-from fabric.plan.streams import BAD
+from fabric.plan.stream import BAD
 
 _SPLITS = "splits.json"
 

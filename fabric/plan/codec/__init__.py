@@ -15,7 +15,7 @@ from fabric.plan import plan_pb2 as pb
 from fabric.plan.codec.reader import Reader
 from fabric.plan.codec.writer import Writer
 from fabric.plan.nodes import Plan
-from fabric.plan.wire.limits import BYTES_MAX, VERSION
+from fabric.plan.wire.tables import BYTES_MAX, VERSION
 
 __all__ = ["BYTES_MAX", "VERSION", "decode", "encode"]
 

@@ -31,7 +31,7 @@ from fabric.plan.expr import (
     Udf,
     UdfKind,
 )
-from fabric.plan.wire.limits import (
+from fabric.plan.wire.tables import (
     DEPTH_MAX,
     EXPR_DEPTH_MAX,
     EXPRS_MAX,

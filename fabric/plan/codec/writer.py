@@ -28,7 +28,7 @@ from fabric.plan.expr import (
     children,
 )
 from fabric.plan.walk import postorder, walk
-from fabric.plan.wire.limits import (
+from fabric.plan.wire.tables import (
     DEPTH_MAX,
     EXPR_DEPTH_MAX,
     EXPRS_MAX,

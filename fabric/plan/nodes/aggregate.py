@@ -29,8 +29,7 @@ from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream, endless
 from fabric.plan.types import bounded, is_groupable
 from fabric.plan.walk import rewrite_expr, walk_expr
-from fabric.plan.wire.limits import choice
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 AggregatePhase = Literal["single", "partial", "final"]
 

@@ -11,10 +11,7 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import hidden_of, time_type, visible, window_type
-from fabric.plan.faults import quoted
-from fabric.plan.node import Columns, Names, Node, Unary
-from fabric.plan.stream import Stream
-from fabric.plan.windowing import (
+from fabric.plan.event_windows import (
     WINDOW_END,
     WINDOW_START,
     Cumulative,
@@ -23,6 +20,9 @@ from fabric.plan.windowing import (
     clock_zone,
     window_text,
 )
+from fabric.plan.faults import quoted
+from fabric.plan.node import Columns, Names, Node, Unary
+from fabric.plan.stream import Stream
 from fabric.plan.wire.tables import WireReader, WireWriter
 from fabric.plan.wire.windows import read_window, write_window
 

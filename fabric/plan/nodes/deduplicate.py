@@ -17,10 +17,8 @@ from fabric.plan.faults import quoted
 from fabric.plan.node import Columns, Names, Node
 from fabric.plan.nodes.groups import Groups, Late, read_waiting
 from fabric.plan.python import columns_text
-from fabric.plan.stream import Stream
-from fabric.plan.streams import KIND, WATERMARK
-from fabric.plan.wire.limits import choice, small
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.stream import KIND, WATERMARK, Stream
+from fabric.plan.wire.tables import WireReader, WireWriter, choice, small
 
 Keep = Literal["first", "last"]
 

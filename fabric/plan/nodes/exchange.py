@@ -16,8 +16,7 @@ from fabric.plan.mend import mended
 from fabric.plan.node import Names, Node, Role, Unary
 from fabric.plan.stream import Stream
 from fabric.plan.types import is_groupable
-from fabric.plan.wire.limits import choice
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 ExchangeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward"]
 ExchangeMode = Literal["auto", "materialised", "pipelined"]

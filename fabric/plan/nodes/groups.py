@@ -20,9 +20,8 @@ from fabric.plan.durations import DURATION_US_MAX, lengths_text
 from fabric.plan.expr import Expr, kept_names
 from fabric.plan.faults import listed, quoted
 from fabric.plan.node import Role, Unary
-from fabric.plan.stream import Stream
-from fabric.plan.streams import LATE
-from fabric.plan.wire.limits import choice, small
+from fabric.plan.stream import LATE, Stream
+from fabric.plan.wire.tables import choice, small
 
 Late = Literal["drop", "side"]
 _PLACES: tuple[StateBackend, ...] = tuple(s for s in get_args(StateBackend) if s != "rocksdb")

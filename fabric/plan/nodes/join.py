@@ -25,8 +25,7 @@ from fabric.plan.python import column_text, expr_text, one_or_list
 from fabric.plan.stream import Stream, turned_round, two_streams
 from fabric.plan.types import can_cast, common_type, is_comparable, is_string
 from fabric.plan.walk import walk_expr
-from fabric.plan.wire.limits import choice
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 JoinHow = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]

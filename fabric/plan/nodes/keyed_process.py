@@ -18,10 +18,8 @@ from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name, mended
 from fabric.plan.node import Columns, Node, Role, Unary
 from fabric.plan.python import column_text, dtype_text, expr_text, one_or_list
-from fabric.plan.stream import Stream
-from fabric.plan.streams import ERRORS, OnBad
-from fabric.plan.wire.limits import choice, small
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.stream import ERRORS, OnBad, Stream
+from fabric.plan.wire.tables import WireReader, WireWriter, choice, small
 
 StateKind = Literal["value", "list", "map", "reducing", "aggregating"]
 TtlOn = Literal["write", "read"]

@@ -12,8 +12,7 @@ from fabric.plan import plan_pb2 as pb
 from fabric.plan.mend import mended
 from fabric.plan.node import Names, Node, Unary
 from fabric.plan.stream import Stream, endless
-from fabric.plan.wire.limits import small
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.wire.tables import WireReader, WireWriter, small
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from fabric.plan.node import Columns, Names, Node, Role
 from fabric.plan.nodes.join import Join, join_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream, turned_round, two_streams
-from fabric.plan.wire.limits import choice
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 LookupHow = Literal["inner", "left", "semi", "anti"]
 

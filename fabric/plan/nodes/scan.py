@@ -19,9 +19,8 @@ from fabric.plan.node import Columns, Leaf, Names, Node, Role
 from fabric.plan.place_text import source_text
 from fabric.plan.python import expr_text
 from fabric.plan.sources import Source
-from fabric.plan.wire.limits import small
 from fabric.plan.wire.places import read_source, write_source
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.wire.tables import WireReader, WireWriter, small
 
 
 @dataclass(frozen=True, slots=True)

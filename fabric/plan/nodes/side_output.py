@@ -15,8 +15,7 @@ from fabric.plan.node import Node, Unary
 from fabric.plan.nodes.groups import Groups
 from fabric.plan.nodes.keyed_process import KeyedProcess
 from fabric.plan.schema import sides_at
-from fabric.plan.stream import Stream
-from fabric.plan.streams import BAD, ERRORS, LATE, UNREADABLE
+from fabric.plan.stream import BAD, ERRORS, LATE, UNREADABLE, Stream
 from fabric.plan.wire.tables import WireReader, WireWriter
 
 _WAYS = {

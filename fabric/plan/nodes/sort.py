@@ -23,8 +23,7 @@ from fabric.plan.node import Names, Node
 from fabric.plan.python import sort_key_text
 from fabric.plan.stream import Stream, endless
 from fabric.plan.types import is_comparable, plain
-from fabric.plan.wire.limits import choice
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 SortPhase = Literal["single", "sample", "place"]
 WEIGHT = "rows"

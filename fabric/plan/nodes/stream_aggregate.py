@@ -20,16 +20,7 @@ from fabric.plan.columns import (
     window_type,
 )
 from fabric.plan.durations import lengths_text
-from fabric.plan.expr import Agg, Alias, Expr, output_name
-from fabric.plan.faults import ExprFault
-from fabric.plan.infer import infer, infer_agg
-from fabric.plan.node import Columns, Names, Node
-from fabric.plan.nodes.groups import Groups, Late, read_waiting
-from fabric.plan.python import columns_text
-from fabric.plan.stream import Stream
-from fabric.plan.streams import KIND
-from fabric.plan.types import is_nested, plain
-from fabric.plan.windowing import (
+from fabric.plan.event_windows import (
     WINDOW_END,
     WINDOW_START,
     Count,
@@ -39,6 +30,14 @@ from fabric.plan.windowing import (
     clock_zone,
     window_text,
 )
+from fabric.plan.expr import Agg, Alias, Expr, output_name
+from fabric.plan.faults import ExprFault
+from fabric.plan.infer import infer, infer_agg
+from fabric.plan.node import Columns, Names, Node
+from fabric.plan.nodes.groups import Groups, Late, read_waiting
+from fabric.plan.python import columns_text
+from fabric.plan.stream import KIND, Stream
+from fabric.plan.types import is_nested, plain
 from fabric.plan.wire.tables import WireReader, WireWriter
 from fabric.plan.wire.windows import read_trigger, read_window, write_trigger, write_window
 

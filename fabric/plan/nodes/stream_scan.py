@@ -16,8 +16,7 @@ from fabric.plan.infer import infer
 from fabric.plan.node import Columns, Leaf, Names, Node, Role
 from fabric.plan.place_text import stream_source_text
 from fabric.plan.sources import FollowedFiles, KafkaStream, StreamSource
-from fabric.plan.stream import Stream
-from fabric.plan.streams import BAD_RECORD_SCHEMA, HIDDEN, UNREADABLE, UNREADABLE_SCHEMA
+from fabric.plan.stream import BAD_RECORD_SCHEMA, HIDDEN, UNREADABLE, UNREADABLE_SCHEMA, Stream
 from fabric.plan.wire.stream_places import read_stream_source, write_stream_source
 from fabric.plan.wire.tables import WireReader, WireWriter
 

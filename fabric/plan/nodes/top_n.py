@@ -18,11 +18,9 @@ from fabric.plan.mend import free_name, mended
 from fabric.plan.node import Columns, Names, Node
 from fabric.plan.nodes.groups import Groups, Late, read_waiting
 from fabric.plan.python import column_text, one_or_list, sort_key_text
-from fabric.plan.stream import Stream
-from fabric.plan.streams import KIND
+from fabric.plan.stream import KIND, Stream
 from fabric.plan.types import is_comparable
-from fabric.plan.wire.limits import small
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.wire.tables import WireReader, WireWriter, small
 
 
 @dataclass(frozen=True, slots=True)

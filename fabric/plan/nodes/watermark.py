@@ -15,10 +15,8 @@ from fabric.plan.durations import DURATION_US_MAX, duration_text, lengths_text
 from fabric.plan.expr import Expr, Udf, as_udf
 from fabric.plan.faults import quoted
 from fabric.plan.node import Names, Node, Role, Unary
-from fabric.plan.stream import Stream
-from fabric.plan.streams import BAD, WATERMARK, OnBad
-from fabric.plan.wire.limits import choice, small
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.stream import BAD, WATERMARK, OnBad, Stream
+from fabric.plan.wire.tables import WireReader, WireWriter, choice, small
 
 BOUND_US, EMIT_US = 5_000_000, 200_000
 Strategy = Literal["bounded", "monotonic", "custom"]

@@ -20,7 +20,7 @@ from fabric.plan.sources import (
     SubjectStrategy,
     Until,
 )
-from fabric.plan.wire.limits import choice, small
+from fabric.plan.wire.tables import choice, small
 from fabric.plan.wire.values import read_options, read_settings, write_options, write_settings
 
 

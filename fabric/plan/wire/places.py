@@ -32,7 +32,7 @@ from fabric.plan.sources import (
     Target,
 )
 from fabric.plan.wire.kafka_places import read_kafka_target, write_kafka_target
-from fabric.plan.wire.limits import choice, small
+from fabric.plan.wire.tables import choice, small
 from fabric.plan.wire.values import (
     read_options,
     read_settings,

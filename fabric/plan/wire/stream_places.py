@@ -22,8 +22,8 @@ from fabric.plan.sources import (
     Until,
 )
 from fabric.plan.wire.kafka_places import read_kafka_stream, write_kafka_stream
-from fabric.plan.wire.limits import choice, small
 from fabric.plan.wire.places import read_source, write_source
+from fabric.plan.wire.tables import choice, small
 from fabric.plan.wire.values import read_options, write_options
 
 

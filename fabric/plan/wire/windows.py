@@ -1,6 +1,6 @@
 """Windows of event time and their triggers as protobuf and back.
 
-One job: both directions for `fabric.plan.windowing`, which checks what is read at its birth.
+One job: both directions for `fabric.plan.event_windows`, which checks what is read at its birth.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fabric.plan import plan_pb2 as pb
-from fabric.plan.windowing import (
+from fabric.plan.event_windows import (
     Count,
     Cumulative,
     Global,
@@ -19,7 +19,7 @@ from fabric.plan.windowing import (
     Tumbling,
     Window,
 )
-from fabric.plan.wire.limits import choice, small
+from fabric.plan.wire.tables import choice, small
 
 _Kind = Literal["tumbling", "sliding", "session", "cumulative", "count", "global"]
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from fabric.coordinator.optimizer.drop_sort import drop_sort
-from fabric.coordinator.optimizer.rule import unnoted
+from fabric.coordinator.optimizer.passes import unnoted
 from fabric.plan.expr import Agg, Alias, Column, Over, SortKey
 from fabric.plan.nodes import Aggregate, Distinct, Filter, Join, Limit, Sort, Union, Window
 

@@ -26,10 +26,9 @@ from fabric.coordinator.optimizer.filter_below_select import filter_below_select
 from fabric.coordinator.optimizer.filter_below_with_columns import filter_below_with_columns
 from fabric.coordinator.optimizer.fold_constants import fold_constants
 from fabric.coordinator.optimizer.limit_into_scan import limit_into_scan
-from fabric.coordinator.optimizer.passes import Passes, name_of
+from fabric.coordinator.optimizer.passes import Passes, name_of, unnoted
 from fabric.coordinator.optimizer.prune_columns import prune_columns
 from fabric.coordinator.optimizer.reorder_joins import reorder_joins
-from fabric.coordinator.optimizer.rule import unnoted
 from fabric.coordinator.optimizer.share_subplans import share_subplans
 from fabric.coordinator.optimizer.smaller_side_right import smaller_side_right
 from fabric.coordinator.optimizer.trace import Fired

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from fabric.coordinator.optimizer.limit_into_scan import limit_into_scan
-from fabric.coordinator.optimizer.rule import unnoted
+from fabric.coordinator.optimizer.passes import unnoted
 from fabric.plan.expr import Column, SortKey
 from fabric.plan.nodes import (
     Distinct,

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
+from fabric.coordinator.optimizer.passes import unnoted
 from fabric.coordinator.optimizer.prune_columns import prune_columns
-from fabric.coordinator.optimizer.rule import unnoted
 from fabric.plan.expr import Agg, Alias, Column, Over, SortKey
 from fabric.plan.nodes import (
     Aggregate,

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from fabric.coordinator.optimizer.passes import unnoted
 from fabric.coordinator.optimizer.reorder_joins import reorder_joins
-from fabric.coordinator.optimizer.rule import unnoted
 from fabric.plan.expr import Call, Column, Literal
 from fabric.plan.nodes import Filter, Join, Limit, Node, Select
 from fabric.plan.schema import schema_of

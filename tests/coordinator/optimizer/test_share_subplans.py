@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from fabric.coordinator.optimizer.rule import unnoted
+from fabric.coordinator.optimizer.passes import unnoted
 from fabric.coordinator.optimizer.share_subplans import share_subplans
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal, Udf
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Union, WithColumns

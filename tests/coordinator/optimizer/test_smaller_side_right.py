@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from fabric.coordinator.optimizer.rule import unnoted
+from fabric.coordinator.optimizer.passes import unnoted
 from fabric.coordinator.optimizer.smaller_side_right import smaller_side_right
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Join, Select

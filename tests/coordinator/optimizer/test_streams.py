@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.coordinator.optimizer.optimizer import optimize
+from fabric.coordinator.optimizer.passes import unnoted
 from fabric.coordinator.optimizer.prune_columns import prune_columns
-from fabric.coordinator.optimizer.rule import unnoted
 from fabric.coordinator.optimizer.share_subplans import share_subplans
 from fabric.coordinator.submit.constants import constant_value
 from fabric.plan.check import check
+from fabric.plan.event_windows import Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -38,9 +39,8 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import GeneratorStream, StreamFileTarget
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import stream_of
 from fabric.plan.walk import walk
-from fabric.plan.windowing import Tumbling
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 
 K, V, TS, ID = (Column(name) for name in ("k", "v", "ts", "id"))

@@ -34,7 +34,7 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import FollowedFiles
-from fabric.plan.streams import WATERMARK
+from fabric.plan.stream import WATERMARK
 from fabric.plan.walk import walk
 from tests.coordinator.planner.test_streams import (
     BY_MINUTE,

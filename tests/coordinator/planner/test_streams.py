@@ -20,6 +20,7 @@ from fabric.coordinator.planner.stages import StageGraph, graph_text
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
+from fabric.plan.event_windows import Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -47,10 +48,9 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import GeneratorStream, KafkaStream, Split, StreamFileTarget
+from fabric.plan.stream import HIDDEN, KIND, WATERMARK
 from fabric.plan.stream_facts import finds_splits, task_of
-from fabric.plan.streams import HIDDEN, KIND, WATERMARK
 from fabric.plan.walk import walk
-from fabric.plan.windowing import Tumbling
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 
 seeds = st.integers(0, 1 << 32)

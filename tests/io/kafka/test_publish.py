@@ -38,11 +38,11 @@ from fabric.io.sinks import take_back
 from fabric.io.sinks.protocol import Handle, unfolded
 from fabric.operators.contract import Operator
 from fabric.operators.streams.build import stream_operator
+from fabric.plan.event_windows import Count
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StageInput, StreamAggregate
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import KafkaTarget
-from fabric.plan.windowing import Count
 from fabric.testing.operators import Rows, run_rescaled
 from tests.services.kafka import kafka_broker
 from tests.services.topics import Topics

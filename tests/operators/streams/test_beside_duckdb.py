@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from fabric.event_time import BEGINNING
 from fabric.operators.contract import Context
 from fabric.operators.streams.build import stream_operator
+from fabric.plan.event_windows import Cumulative, Session, Sliding, Tumbling, Window
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StageInput, StreamAggregate, Watermark
 from fabric.plan.schema import schema_of
-from fabric.plan.windowing import Cumulative, Session, Sliding, Tumbling, Window
 from fabric.testing.operators import Rows, Step, Until, check_operator
 from tests.support.duckdb.event_time import sessions_sql, watermarks_sql, windows_sql
 from tests.support.stream_model import folded, rows_of

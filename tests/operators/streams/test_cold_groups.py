@@ -18,9 +18,7 @@ from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.chain import build_chain
 from fabric.operators.contract import Context, Operator
 from fabric.operators.key_groups import N_KEY_GROUPS
-from fabric.plan.expr import Agg, Alias, Column
-from fabric.plan.nodes import StageInput, StreamAggregate
-from fabric.plan.windowing import (
+from fabric.plan.event_windows import (
     Count,
     Cumulative,
     Global,
@@ -30,6 +28,8 @@ from fabric.plan.windowing import (
     Tumbling,
     Window,
 )
+from fabric.plan.expr import Agg, Alias, Column
+from fabric.plan.nodes import StageInput, StreamAggregate
 from fabric.state.column_stores import run_files, runs, scans
 from fabric.testing.operators import (
     Kept,

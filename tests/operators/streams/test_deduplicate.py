@@ -11,7 +11,7 @@ from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Deduplicate, StageInput
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import KIND, WATERMARK
+from fabric.plan.stream import KIND, WATERMARK
 from fabric.testing.operators import Clock, Rows, Until, check_operator, run_straight
 from tests.support.changes import settled
 from tests.support.little_memory import ROOMS, below

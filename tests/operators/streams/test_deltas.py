@@ -24,10 +24,10 @@ from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.operators.streams.deltas import Deltas, Hot, Make
 from fabric.operators.streams.packed import with_key_groups
 from fabric.operators.streams.top_n import top_n_operator
+from fabric.plan.event_windows import Count, Cumulative, Session, Sliding, Trigger, Tumbling
 from fabric.plan.expr import Column, SortKey
 from fabric.plan.nodes import Deduplicate, StageInput, TopN
 from fabric.plan.schema import schema_of
-from fabric.plan.windowing import Count, Cumulative, Session, Sliding, Trigger, Tumbling
 from fabric.testing.operators import (
     Clock,
     Kept,

@@ -12,7 +12,7 @@ from fabric.operators.streams.lookup_join import STREAM, TABLE, LookupJoinOperat
 from fabric.plan.expr import Call, Column, Literal
 from fabric.plan.nodes import LookupJoin, StageInput
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import KIND, WATERMARK
+from fabric.plan.stream import KIND, WATERMARK
 from fabric.testing.operators import Rows, Until, check_operator
 from tests.support.changes import settled
 

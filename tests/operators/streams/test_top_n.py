@@ -12,7 +12,7 @@ from fabric.operators.streams.top_n import top_n_operator
 from fabric.plan.expr import Column, SortKey
 from fabric.plan.nodes import StageInput, TopN
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import KIND, WATERMARK
+from fabric.plan.stream import KIND, WATERMARK
 from fabric.testing.operators import Rows, Until, check_operator, run_straight
 from tests.support.changes import settled
 from tests.support.little_memory import ROOMS, below

@@ -20,7 +20,7 @@ from fabric.operators.streams.build import stream_operator
 from fabric.plan.expr import Udf
 from fabric.plan.nodes import StageInput, Watermark
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import WATERMARK
+from fabric.plan.stream import WATERMARK
 from fabric.testing.operators import Clock, Rows, SplitEnd, Step, Until, check_operator
 
 SOURCE = pa.schema([("id", pa.int64()), ("at", pa.timestamp("ms"))])

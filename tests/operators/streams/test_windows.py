@@ -18,11 +18,7 @@ from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.contract import Context, Operator
 from fabric.operators.key_groups import N_KEY_GROUPS
 from fabric.operators.streams.build import stream_operator
-from fabric.plan.expr import Agg, Alias, Column
-from fabric.plan.nodes import StageInput, StreamAggregate
-from fabric.plan.schema import schema_of
-from fabric.plan.streams import KIND
-from fabric.plan.windowing import (
+from fabric.plan.event_windows import (
     Count,
     Cumulative,
     Global,
@@ -32,6 +28,10 @@ from fabric.plan.windowing import (
     Tumbling,
     Window,
 )
+from fabric.plan.expr import Agg, Alias, Column
+from fabric.plan.nodes import StageInput, StreamAggregate
+from fabric.plan.schema import schema_of
+from fabric.plan.stream import KIND
 from fabric.testing.operators import Clock, Kept, Rows, Step, Until, check_operator, run_straight
 from tests.support.stream_model import (
     SCHEMA,

@@ -48,7 +48,7 @@ from fabric.plan.sources import (
     StreamFileTarget,
 )
 from fabric.plan.walk import walk
-from fabric.plan.wire import limits
+from fabric.plan.wire import tables
 from tests.support.folded import folded
 from tests.support.plans import random_plan, random_tables
 
@@ -256,7 +256,7 @@ def test_a_plan_too_deep_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_expression_too_deep_is_refused() -> None:
     expr: Expr = Column("a")
-    for _ in range(limits.EXPR_DEPTH_MAX):
+    for _ in range(tables.EXPR_DEPTH_MAX):
         expr = Call("abs", (expr,))
     with pytest.raises(PlanError, match="expressions nested more than 400 deep"):
         encode(Plan(Select(scan(), (expr,))))

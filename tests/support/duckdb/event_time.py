@@ -8,7 +8,7 @@ compared with a table's. Times are BIGINT microseconds; of a timestamp column th
 from __future__ import annotations
 
 from fabric.event_time.windows import Framed
-from fabric.plan.windowing import Cumulative, Sliding, Tumbling
+from fabric.plan.event_windows import Cumulative, Sliding, Tumbling
 
 TIME, WATERMARK, LATE = "__time", "__watermark", "late"
 

@@ -11,6 +11,16 @@ from random import Random
 
 import pyarrow as pa
 
+from fabric.plan.event_windows import (
+    Count,
+    Cumulative,
+    Global,
+    Session,
+    Sliding,
+    Trigger,
+    Tumbling,
+    Window,
+)
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, SortKey, Udf
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import (
@@ -37,17 +47,7 @@ from fabric.plan.nodes import (
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import GeneratorStream, MemorySource, StreamFileTarget
 from fabric.plan.stream import Stream, closing
-from fabric.plan.stream_check import stream_of
-from fabric.plan.windowing import (
-    Count,
-    Cumulative,
-    Global,
-    Session,
-    Sliding,
-    Trigger,
-    Tumbling,
-    Window,
-)
+from fabric.plan.stream_facts import stream_of
 
 SCHEMA = pa.schema([
     ("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int32()),

@@ -34,8 +34,7 @@ from fabric.operators.expressions.arrow.patterns import parser
 from fabric.operators.expressions.arrow.written import writer
 from fabric.operators.expressions.arrow.zones import to_wall
 from fabric.plan.functions.dates import CLOCK_UNITS
-from fabric.plan.zone_rules import zone_rules
-from fabric.plan.zones import local_zone
+from fabric.plan.zones import local_zone, zone_rules
 
 _UNIT_US = {
     "microsecond": 1,

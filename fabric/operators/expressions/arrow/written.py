@@ -20,7 +20,7 @@ from fabric.operators.expressions.arrow.calendar import weekday
 from fabric.operators.expressions.arrow.civil import DAY_US, civil_from_days, days_from_civil
 from fabric.plan.functions.calendar import DAY_NAMES
 from fabric.plan.functions.patterns import tokens
-from fabric.plan.zone_rules import zone_rules
+from fabric.plan.zones import zone_rules
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
            "October", "November", "December")  # fmt: skip

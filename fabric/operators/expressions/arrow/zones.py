@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
 from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
-from fabric.plan.zone_rules import zone_rules
+from fabric.plan.zones import zone_rules
 
 _FAR = 1 << 62
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

@@ -22,7 +22,7 @@ from fabric.operators.streams.process.requests import Requests
 from fabric.operators.streams.process.returned import rows_of_returned
 from fabric.plan.expr import Udf
 from fabric.plan.process import Returned
-from fabric.plan.streams import OnBad
+from fabric.plan.stream import OnBad
 from fabric.state import StateStore
 
 _SHOWN = 80

@@ -44,7 +44,7 @@ from fabric.plan.process import (
     per_key,
     timers_by_key,
 )
-from fabric.plan.streams import ERRORS
+from fabric.plan.stream import ERRORS
 from fabric.state import StateStore, open_states
 
 _WATERMARK, _NOW, _TIMERS = "watermark", "now", "timers"

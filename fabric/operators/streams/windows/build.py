@@ -13,8 +13,8 @@ from fabric.operators.streams.windows.running import Running
 from fabric.operators.streams.windows.session_windows import SessionWindows
 from fabric.operators.streams.windows.time_windows import TimeWindows
 from fabric.operators.streams.windows.windowed import Windowed
+from fabric.plan.event_windows import Count, Global, Session
 from fabric.plan.nodes import StreamAggregate
-from fabric.plan.windowing import Count, Global, Session
 
 
 def aggregate_operator(node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> Windowed:

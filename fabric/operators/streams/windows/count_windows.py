@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.windows.windowed import Windowed
+from fabric.plan.event_windows import Count
 from fabric.plan.nodes import StreamAggregate
-from fabric.plan.windowing import Count
 
 Ints = NDArray[np.int64]
 _ROWS = "rows"

@@ -16,9 +16,9 @@ from fabric.event_time.windows import Clock, Framed, Spans, closed, closed_at, s
 from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import row_watermarks, shown, us
 from fabric.operators.streams.windows.shape import Shape
+from fabric.plan.event_windows import Cumulative, Sliding, Tumbling, clock_zone
 from fabric.plan.nodes import StreamAggregate
-from fabric.plan.streams import LATE
-from fabric.plan.windowing import Cumulative, Sliding, Tumbling, clock_zone
+from fabric.plan.stream import LATE
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

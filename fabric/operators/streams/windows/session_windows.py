@@ -24,8 +24,8 @@ from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.accumulators.base import Numbers
 from fabric.operators.streams.cold import Recency
 from fabric.operators.streams.windows.changing import UNSHOWN, Changing
+from fabric.plan.event_windows import Session
 from fabric.plan.nodes import StreamAggregate
-from fabric.plan.windowing import Session
 
 Ints = NDArray[np.int64]
 _SESSION, _START, _END = "session", "start", "end"

@@ -16,13 +16,13 @@ from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import us
 from fabric.plan.expr import Column
 from fabric.plan.nodes import StreamAggregate
-from fabric.plan.streams import KIND
+from fabric.plan.stream import KIND
 
 Ints = NDArray[np.int64]
 ROWS_MAX = 65_536
 """Rows of one batch that is put out."""
 INSERT, BEFORE, AFTER, DELETE = range(4)
-"""Kinds, as positions in `fabric.plan.streams.KINDS`."""
+"""Kinds, as positions in `fabric.plan.stream.KINDS`."""
 
 
 class Shape:

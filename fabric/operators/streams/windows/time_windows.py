@@ -21,8 +21,8 @@ from fabric.operators.contract import Batches, Context
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.windows.windowed import Windowed
+from fabric.plan.event_windows import Cumulative, Sliding
 from fabric.plan.nodes import StreamAggregate
-from fabric.plan.windowing import Cumulative, Sliding
 
 Ints = NDArray[np.int64]
 _PAIRS = 1 << 18

@@ -11,7 +11,7 @@ import pytest
 
 from fabric import DataFrame, Process, col, streams
 from fabric.errors import PlanError
-from fabric.plan.windowing import Tumbling
+from fabric.plan.event_windows import Tumbling
 
 SECOND = 1_000_000
 Refusals = list[tuple[Callable[[], Any], str]]

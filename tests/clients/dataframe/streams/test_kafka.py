@@ -15,7 +15,7 @@ from fabric.errors import PlanError
 from fabric.plan.nodes import StreamScan
 from fabric.plan.printer import tree
 from fabric.plan.sources import KafkaStream, RowFormat
-from fabric.plan.streams import BAD_RECORD_SCHEMA
+from fabric.plan.stream import BAD_RECORD_SCHEMA
 from fabric.plan.svg import svg
 
 SCHEMA = {"id": "int64", "text": "string"}

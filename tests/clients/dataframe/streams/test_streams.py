@@ -14,6 +14,7 @@ import pytest
 import fabric
 from fabric import DataFrame, Process, col, count, streams
 from fabric.errors import FabricError, PlanError
+from fabric.plan.event_windows import Count, Cumulative, Session, Sliding, Trigger, Tumbling
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import (
     AssignWindows,
@@ -44,7 +45,6 @@ from fabric.plan.sources import (
     StreamFileTarget,
 )
 from fabric.plan.walk import walk
-from fabric.plan.windowing import Count, Cumulative, Session, Sliding, Trigger, Tumbling
 
 SECOND = 1_000_000
 K = Column("key")

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fabric.coordinator.planner.adaptive.dealing import Dealing, dealing
+from fabric.coordinator.planner.adaptive.distribution import Dealing, dealing
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal, Over, SortKey, Udf
 from fabric.plan.nodes import (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.plan.expr import Call, Column
-from fabric.plan.zone_rules import zone_rules
+from fabric.plan.zones import zone_rules
 
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-20, 20)
 FLOATS = st.floats(-1e9, 1e9) | st.sampled_from([0.0, -0.0, 0.1, 0.5, math.inf, -math.inf, 7.5])

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from fabric.operators.expressions.arrow.civil import DAY_US, days_from_civil, month_length
-from fabric.plan.zone_rules import zone_rules
+from fabric.plan.zones import zone_rules
 
 _DATE = re.compile(
     r"""(?P<sign>[+-]?)(?P<year>[0-9]{4,7})

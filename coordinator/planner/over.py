@@ -1,4 +1,4 @@
-"""Windows in stages.
+"""Window functions of rows, in stages.
 
     Window(by p)        Window
       X            =>     exchange by p
@@ -15,9 +15,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.draft import Draft, Flow
 from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
-from fabric.coordinator.planner.flows import Flow
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal, kept_names
 from fabric.plan.nodes import Filter, Select, Window
 from fabric.plan.nodes.window import unaliased_over

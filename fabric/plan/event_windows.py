@@ -17,8 +17,7 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan.durations import DURATION_US_MAX, duration_text, lengths_text
 from fabric.plan.faults import with_article
-from fabric.plan.zone_rules import zone_rules
-from fabric.plan.zones import divides_offsets, local_zone
+from fabric.plan.zones import divides_offsets, local_zone, zone_rules
 
 LateResults = Literal["close", "each"]
 

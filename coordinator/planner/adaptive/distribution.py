@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fabric.coordinator.planner.adaptive.measured import straight
+from fabric.coordinator.planner.adaptive.sizes import straight
 from fabric.coordinator.planner.aggregates import has_partial_form
 from fabric.coordinator.planner.joins import MAY_BE_SENT
 from fabric.coordinator.planner.stages import Stage, StageGraph
