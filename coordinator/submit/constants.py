@@ -7,23 +7,17 @@ for it: `repeat("x", 1000000000)` has few bytes in a plan.
 
 from __future__ import annotations
 
-from math import inf
-
 import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import ExpressionError
 from fabric.plan.expr import Call, Expr, Literal
+from fabric.plan.functions import FUNCTIONS
 from fabric.plan.schema import type_of
 from fabric.plan.walk import fold
 
 _BYTES_MAX = 64 << 10
 _FIXED = 16
-_MULTIPLY = frozenset((
-    "replace", "regexp_replace", "pattern_replace", "pattern_replace_all", "translate", "list_join",
-    "concat_ws", "split", "levenshtein",
-))  # fmt: skip
-"""Functions whose result, or work, grows with the product of what they are given."""
 _ONE_ROW = pa.schema([("_", pa.null())])
 _BATCH = pa.record_batch([pa.nulls(1)], schema=_ONE_ROW)
 
@@ -64,7 +58,7 @@ def _bytes_at_most(expr: Expr) -> float:
 
 def _is_fixed(part: Expr) -> bool:
     """Whether values of its type all take the same few bytes, and little work."""
-    if isinstance(part, Literal) or (isinstance(part, Call) and part.function in _MULTIPLY):
+    if isinstance(part, Literal) or (isinstance(part, Call) and FUNCTIONS[part.function].room):
         return False
     return bool(t.is_primitive(type_of(part, _ONE_ROW)))
 
@@ -76,15 +70,8 @@ def _grown(part: Expr, below: tuple[float, ...]) -> float:
             return 4.0 * len(value)
         case Literal():
             return _FIXED
-        case Call(function="sequence" | "list_repeat"):
-            return inf
-        case Call(function="repeat" | "lpad" | "rpad" as name, args=(_, length, *_)):
-            if not isinstance(length, Literal) or not isinstance(length.value, int):
-                return inf
-            n = max(0, length.value)
-            return below[0] * n if name == "repeat" else sum(below) + 4.0 * n
-        case Call(function=name) if name in _MULTIPLY:
-            return (below[0] + 1) * (sum(below[1:]) + 1)
+        case Call(function=name, args=args) if (room := FUNCTIONS[name].room) is not None:
+            return room(below, [arg if isinstance(arg, Literal) else None for arg in args])
         case _:
             return 2 * sum(below) + _FIXED
 

@@ -31,58 +31,18 @@ from fabric.plan.expr import (
     Udf,
 )
 from fabric.plan.faults import quoted
-from fabric.plan.functions import AGGREGATES
+from fabric.plan.functions import AGGREGATES, FUNCTIONS, Function
 from fabric.plan.walk import fold
 
 _COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(8)
-_OPERATORS: dict[str, tuple[str, int]] = {
-    "eq": ("==", _COMPARE), "ne": ("!=", _COMPARE), "lt": ("<", _COMPARE), "le": ("<=", _COMPARE),
-    "gt": (">", _COMPARE), "ge": (">=", _COMPARE), "or": ("|", _OR), "and": ("&", _AND),
-    "add": ("+", _SUM), "subtract": ("-", _SUM), "multiply": ("*", _PRODUCT),
-    "divide": ("/", _PRODUCT), "floor_quotient": ("//", _PRODUCT),
-    "floor_remainder": ("%", _PRODUCT), "exact_power": ("**", _POWER),
+_OPERATORS = {
+    "==": _COMPARE, "!=": _COMPARE, "<": _COMPARE, "<=": _COMPARE, ">": _COMPARE, ">=": _COMPARE,
+    "|": _OR, "&": _AND, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT,
+    "%": _PRODUCT, "**": _POWER,
 }  # fmt: skip
-_STRING = ("upper", "lower", "length", "trim", "ltrim", "rtrim", "substring", "starts_with",
-           "ends_with", "concat", "initcap", "reverse",
-           "lpad", "rpad", "repeat", "translate", "instr", "split", "split_part", "levenshtein",
-           "soundex", "like", "ilike", "regexp_replace")  # fmt: skip
-_NUMBER = ("abs", "round", "bround", "floor", "ceil", "pmod", "sqrt", "cbrt", "exp", "expm1", "ln",
-           "log", "log10", "log2", "log1p", "sign", "sin", "cos", "tan", "cot", "asin", "acos",
-           "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "degrees", "radians", "atan2",
-           "hypot", "factorial", "width_bucket", "bitwise_and", "bitwise_or", "bitwise_xor",
-           "bitwise_not", "shift_left", "shift_right", "shift_right_unsigned",
-           "bit_count")  # fmt: skip
-_DATE = (
-    "year", "month", "day", "hour", "minute", "second", "day_of_week", "quarter", "week", "weekday",
-    "day_of_year", "millisecond", "microsecond", "nanosecond", "last_day", "trunc", "next_day",
-    "date_add", "add_months", "date_diff", "months_between", "timestamp_diff", "date_format",
-    "from_utc_timestamp", "to_utc_timestamp", "unix_date", "unix_seconds", "unix_millis",
-    "unix_micros", "total_days", "total_hours", "total_minutes", "total_seconds",
-    "total_milliseconds", "total_microseconds", "replace_time_zone", "as_time_of",
-)  # fmt: skip
-_LIST = ("len", "get", "position", "concat", "append", "prepend", "flatten",
-         "drop_nulls", "reverse", "unique", "sort", "min", "max", "sum", "mean", "any", "all",
-         "join")  # fmt: skip
-_METHODS: dict[str, str] = {
-    **{name: name for name in ("is_null", "is_not_null", "is_nan", "eq_null_safe", *_NUMBER)},
-    **{name: f"str.{name}" for name in _STRING},
-    **{name: f"dt.{name}" for name in _DATE},
-    **{f"list_{name}": f"list.{name}" for name in _LIST},
-    "list_item": "list.get", "list_slice": "list.sublist", "list_union": "list.set_union",
-    "list_intersect": "list.set_intersection", "list_except": "list.set_difference",
-    "struct_field": "struct.field",
-    "regexp_contains": "str.rlike", "pattern_count": "str.count_matches",
-    **{f"regexp_{name}": f"str.regexp_{name}" for name in ("extract", "extract_all", "count")},
-    **{f"pattern_{name}": f"str.{name}" for name in ("contains", "extract", "extract_all",
-                                                     "replace", "replace_all")},
-    "contains": "str.contains", "decode_hex": "str.decode", "replace": "str.replace_all",
-    "to_date": "dt.date", "add_interval": "dt.add", "date_trunc": "dt.date_trunc",
-}  # fmt: skip
+"""How tightly they bind."""
+_SIGNS = frozenset("~-")
 _HOW = {"numba": " [compiled by Numba]", "row": " [row by row]"}
-_SUBJECT = {"date_trunc": 1, "log": 1, "timestamp_diff": 2}
-_FUNCTIONS = {"floor_divide": "div", "modulo": "mod", "power": "pow",
-              "list_contains": "array_contains"}  # fmt: skip
-"""Functions that users know by another name."""
 _NAMED = frozenset(("struct", "list_zip"))
 _WHOLE_STRING = (1 << 31) - 1
 
@@ -119,11 +79,8 @@ def function_text(function: str) -> str:
     >>> function_text("gt"), function_text("list_len"), function_text("coalesce")
     ('>', '.list.len', 'coalesce')
     """
-    if function in _OPERATORS:
-        return _OPERATORS[function][0]
-    if function in ("not", "negate"):
-        return "~" if function == "not" else "-"
-    return f".{_METHODS[function]}" if function in _METHODS else _FUNCTIONS.get(function, function)
+    known = FUNCTIONS.get(function)
+    return known.text if known and known.text else function
 
 
 def column_text(expr: Expr) -> str:
@@ -231,33 +188,38 @@ def _at(text: _Text, level: int) -> str:
 
 
 def _call(function: str, args: Sequence[_Text]) -> tuple[str, int]:
-    if function in _OPERATORS and len(args) == 2:
-        operator, level = _OPERATORS[function]
-        left = _at(args[0], level + (level in (_COMPARE, _POWER)))
-        right = args[1].bare if args[1].bare != args[1].text else _at(args[1], level + 1)
-        return f"{left} {operator} {right}", level
-    if function in ("not", "negate") and len(args) == 1:
-        return ("~" if function == "not" else "-") + _at(args[0], _UNARY), _UNARY
-    if function in _METHODS and len(args) > _SUBJECT.get(function, 0):
-        subject = _SUBJECT.get(function, 0)
-        rest = [arg.bare for i, arg in enumerate(args) if i != subject]
-        if function in ("substring", "list_slice") and rest[1:] == [str(_WHOLE_STRING)]:
-            rest.pop()
-        if function == "replace_time_zone":
-            rest[1:] = [f"ambiguous={rest[1]}", f"non_existent={rest[2]}"]
-        if function in ("contains", "replace"):
-            rest.append("literal=True")
-        if function == "list_get":
-            rest.append("null_on_oob=True")
-        if function == "decode_hex":
-            rest.append('"hex"')
-        if function == "to_date" and rest:
-            return f"to_date({', '.join(arg.text for arg in args)})", _ATOM
-        return f"{_atom(args[subject])}.{_METHODS[function]}({', '.join(rest)})", _ATOM
+    known, text = FUNCTIONS.get(function), function_text(function)
+    is_whole = known is not None and known.arity == (len(args), len(args))
+    if text in _OPERATORS and len(args) == 2 and is_whole:
+        return _binary(text, *args)
+    if text in _SIGNS and len(args) == 1 and is_whole:
+        return text + _at(args[0], _UNARY), _UNARY
+    if known is not None and text.startswith(".") and len(args) > known.subject:
+        return _method_call(known, args), _ATOM
     if function in _NAMED and len(args) % 2 == 0:
         return _named_call(function, args), _ATOM
-    name = _FUNCTIONS.get(function, function)
+    name = text if text.isidentifier() else function
     return f"{name}({', '.join(arg.text for arg in args)})", _ATOM
+
+
+def _binary(operator: str, left: _Text, right: _Text) -> tuple[str, int]:
+    level = _OPERATORS[operator]
+    before = _at(left, level + (level in (_COMPARE, _POWER)))
+    after = right.bare if right.bare != right.text else _at(right, level + 1)
+    return f"{before} {operator} {after}", level
+
+
+def _method_call(function: Function, args: Sequence[_Text]) -> str:
+    rest = [arg.bare for i, arg in enumerate(args) if i != function.subject]
+    match function.name:
+        case "to_date" if rest:
+            return f"to_date({', '.join(arg.text for arg in args)})"
+        case "substring" | "list_slice" if rest[1:] == [str(_WHOLE_STRING)]:
+            rest.pop()
+        case "replace_time_zone":
+            rest[1:] = [f"ambiguous={rest[1]}", f"non_existent={rest[2]}"]
+    rest += [function.flag] if function.flag else []
+    return f"{_atom(args[function.subject])}{function.text}({', '.join(rest)})"
 
 
 def _named_call(function: str, args: Sequence[_Text]) -> str:

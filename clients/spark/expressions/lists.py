@@ -1,6 +1,7 @@
-"""Functions of lists on Spark: array … list_join.
+"""Functions of lists and structs on Spark: list_get … list_zip, struct, struct_field.
 
-One job: their spelling in Spark. Sums, means, any and all are folds there.
+One job: the forms of functions that Spark has under no name of the same meaning. Sums, means, any
+and all are folds there.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.spark.expressions.build import Build, TypedBuild, named
+from fabric.clients.spark.expressions.build import Build, TypedBuild
 from fabric.clients.spark.expressions.types import spark_type
 from fabric.plan.functions.registry import Signature
 
@@ -91,34 +92,27 @@ def _concat_list(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
     return sf.concat(*(arg if t == types.result else sf.array(arg) for arg, t in of_types))
 
 
+def _struct(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    parts = zip(values[::2], args[1::2], strict=True)
+    return sf.named_struct(*(part for name, arg in parts for part in (sf.lit(name), arg)))
+
+
+def _field(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    return args[0].getField(values[1])
+
+
 FUNCTIONS: dict[str, Build] = {
-    "array": named("array"),
-    "list_len": named("array_size"),
     "list_get": _get,
     "list_item": _item,
-    "list_contains": named("array_contains"),
-    "list_position": named("array_position"),
-    "list_slice": named("slice"),
-    "list_concat": named("concat"),
-    "list_append": named("array_append"),
-    "list_prepend": named("array_prepend"),
-    "list_flatten": named("flatten"),
-    "list_drop_nulls": named("array_compact"),
-    "list_reverse": named("reverse"),
-    "list_unique": named("array_distinct"),
-    "list_union": named("array_union"),
-    "list_intersect": named("array_intersect"),
-    "list_except": named("array_except"),
     "list_sort": _sort,
-    "list_min": named("array_min"),
-    "list_max": named("array_max"),
     "list_mean": _mean,
     "list_any": _any,
     "list_all": _all,
-    "list_join": named("array_join"),
-    "list_repeat": named("array_repeat"),
-    "sequence": named("sequence"),
     "list_zip": _zip,
+    "struct": _struct,
+    "struct_field": _field,
 }
 TYPED: dict[str, TypedBuild] = {"list_sum": _sum, "concat_list": _concat_list}
 """Functions that must know types."""

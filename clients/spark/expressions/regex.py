@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.spark.expressions.build import Build, named
+from fabric.clients.spark.expressions.build import Build
 from fabric.plan.patterns.regex import Regex, parse
 from fabric.plan.patterns.replacement import parse as parse_replacement
 from fabric.plan.patterns.replacement import parse_rust
@@ -102,6 +102,4 @@ FUNCTIONS: dict[str, Build] = {
     "pattern_replace": _rust(_rust_replace, "string"),
     "pattern_replace_all": _rust(_rust_replace_all, "string"),
     "pattern_count": _rust(_rust_named("regexp_count"), "int"),
-    "like": named("like"),
-    "ilike": named("ilike"),
 }

@@ -1,6 +1,6 @@
-"""Functions of strings on Spark: upper … soundex.
+"""Functions of strings and bytes on Spark: trim, split, unbase64, sha2.
 
-One job: their spelling in Spark.
+One job: the forms of functions that Spark has under no name of the same meaning.
 """
 
 from __future__ import annotations
@@ -8,23 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.spark.expressions.build import Build, named
+from fabric.clients.spark.expressions.build import Build
 from fabric.plan.patterns.charset import escaped
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
-
-_SAME = (
-    "upper", "lower", "initcap", "reverse", "length", "substring", "contains", "replace",
-    "translate", "instr", "ascii", "chr", "levenshtein", "soundex", "lpad", "rpad", "repeat",
-    "split_part", "concat_ws",
-)  # fmt: skip
-
-
-def _concat(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.concat(*args)
 
 
 def _trimmed(name: str) -> Build:
@@ -49,13 +37,37 @@ def _split(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
     return sf.split(args[0], "".join(map(escaped, values[1])), limit)
 
 
+def _sha2(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    bits = values[1]
+    return sf.lit(None).cast("string") if bits is None else sf.sha2(args[0], bits)
+
+
+def _unbase64(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    """Spark's `unbase64` skips what is no base64, this raises."""
+    from pyspark.sql import functions as sf
+
+    return sf.to_binary(args[0], sf.lit("base64"))
+
+
+def _decode_hex(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    """Spark puts a digit in front of an odd number of them; a question mark is none."""
+    from pyspark.sql import functions as sf
+
+    (text,) = args
+    is_odd = sf.length(text) % 2 == 1
+    return sf.to_binary(
+        sf.when(is_odd, sf.concat(text, sf.lit("?"))).otherwise(text), sf.lit("hex")
+    )
+
+
 FUNCTIONS: dict[str, Build] = {
-    **{name: named(name) for name in _SAME},
     "trim": _trimmed("btrim"),
     "ltrim": _trimmed("ltrim"),
     "rtrim": _trimmed("rtrim"),
-    "concat": _concat,
-    "starts_with": named("startswith"),
-    "ends_with": named("endswith"),
     "split": _split,
+    "unbase64": _unbase64,
+    "decode_hex": _decode_hex,
+    "sha2": _sha2,
 }

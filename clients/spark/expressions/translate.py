@@ -10,30 +10,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fabric.clients.spark.expressions import (
-    arithmetic,
-    bitwise,
-    calendar,
-    chance,
-    comparison,
-    dates,
-    durations,
-    encoding,
-    epochs,
-    hashing,
-    lists,
-    math,
-    regex,
-    strings,
-    structs,
-    zones,
-)
-from fabric.clients.spark.expressions.build import Build
+from fabric.clients.spark.expressions import dates, lists, operators, regex, strings, udfs, zones
+from fabric.clients.spark.expressions.build import Build, named
 from fabric.clients.spark.expressions.types import literal_column, spark_type
-from fabric.clients.spark.expressions.udfs import user_function
 from fabric.errors import PlanError
 from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, Udf
-from fabric.plan.functions import signature
+from fabric.plan.functions import FUNCTIONS, signature
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import type_of
 from fabric.plan.types import common_of
@@ -43,15 +25,13 @@ from fabric.plan.zones import local_zone
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
-_FAMILIES = (
-    arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar,
-    durations, epochs, lists, structs, zones, chance,
-)  # fmt: skip
-_FUNCTIONS: dict[str, Build] = {
-    name: build for family in _FAMILIES for name, build in family.FUNCTIONS.items()
-}
-"""How Spark spells each function of the registry."""
-_TYPED = {**arithmetic.TYPED, **lists.TYPED}
+FORMS: dict[str, Build] = {
+    **{name: named(known.spark) for name, known in FUNCTIONS.items() if known.spark},
+    **{name: build for family in (operators, strings, regex, dates, lists, zones, udfs)
+       for name, build in family.FUNCTIONS.items()},
+}  # fmt: skip
+"""How Spark spells each function of the registry: by its name there, or by a form of our own."""
+TYPED_FORMS = {**operators.TYPED, **lists.TYPED}
 """Functions that must know types."""
 _RETYPED = frozenset((*dates.RETYPED, *lists.RETYPED))
 """Functions whose result has another type in Spark."""
@@ -105,7 +85,7 @@ class _Translation:
                 return self._call(expr)
             case Udf():
                 types = [self._type(arg) for arg in expr.args]
-                return user_function(expr, [self._done[id(arg)] for arg in expr.args], types)
+                return udfs.user_function(expr, [self._done[id(arg)] for arg in expr.args], types)
             case Case():
                 return self._case(expr)
             case IsIn():
@@ -134,9 +114,9 @@ class _Translation:
         place, zoned = zones.ZONED.get(expr.function, (0, None))
         if zoned is not None and (zone := local_zone(types.args[place])) is not None:
             return zoned(args, values, zone)
-        if expr.function in _TYPED:
-            return _TYPED[expr.function](args, types)
-        column = _FUNCTIONS[expr.function](args, values)
+        if expr.function in TYPED_FORMS:
+            return TYPED_FORMS[expr.function](args, types)
+        column = FORMS[expr.function](args, values)
         if expr.function in _RETYPED:
             return column.cast(spark_type(types.result))
         return column

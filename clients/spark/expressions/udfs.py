@@ -1,15 +1,18 @@
-"""A user's function on Spark: the same kernel, in a vectorised Arrow UDF.
+"""Functions that Spark has not, in vectorised Arrow UDFs: hash, poisson, those of users.
 
-One job: `user_function`. Spark's own pickling carries it, from a driver whose user wrote it.
+One job: the kernels of agents on Spark, so that `hash` has the same 64 bits there. Spark's own
+pickling carries a user's function, from a driver whose user wrote it. Random numbers are Spark's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from fabric.clients.spark.expressions.build import Build
 from fabric.clients.spark.expressions.types import spark_type
 from fabric.plan.expr import Udf
 from fabric.plan.types import numeric, plain
@@ -46,3 +49,51 @@ def _over_arrays(udf: Udf, types: tuple[pa.DataType, ...]) -> Callable[..., pa.A
         return made[0](*cast)
 
     return run
+
+
+@cache
+def _row_hash() -> Any:
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.types import LongType
+
+    # Defined here, it is sent by value: Spark's Python workers import the kernel and no more.
+    def row_hash(*columns: pa.Array) -> pa.Array:
+        from fabric._cython.kernels.hash import hash_columns
+
+        return pa.array(hash_columns(columns).view("int64"))
+
+    make: Any = arrow_udf  # its types know no variable number of arguments
+    return make(row_hash, LongType())
+
+
+def _hash(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    found: SparkColumn = _row_hash()(*args)
+    return found
+
+
+@cache
+def _counts() -> Any:
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.types import IntegerType
+
+    def counts(quantiles: pa.Array, expected: pa.Array) -> pa.Array:
+        from fabric.operators.expressions.arrow.chance import poisson
+
+        return poisson(quantiles, expected)
+
+    make: Any = arrow_udf  # its types know no function that is imported where it runs
+    return make(counts, IntegerType())
+
+
+def _poisson(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    found: SparkColumn = _counts()(*args)
+    return found
+
+
+def _random(_: Sequence[SparkColumn], constants: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.rand(constants[1])
+
+
+FUNCTIONS: dict[str, Build] = {"hash": _hash, "random": _random, "poisson": _poisson}

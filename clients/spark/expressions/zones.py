@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.clients.spark.expressions.build import Build, named
+from fabric.clients.spark.expressions.build import Build
 from fabric.clients.spark.expressions.types import spark_type
 from fabric.errors import PlanError
 from fabric.plan.functions.dates import CLOCK_UNITS
@@ -185,8 +185,6 @@ def _raised(zone: str, what: str, local: SparkColumn) -> SparkColumn:
 
 
 FUNCTIONS: dict[str, Build] = {
-    "from_utc_timestamp": named("from_utc_timestamp"),
-    "to_utc_timestamp": named("to_utc_timestamp"),
     "replace_time_zone": _replaced,
 }
 ZONED: dict[str, tuple[int, Callable[[Sequence[SparkColumn], Sequence[Any], str], SparkColumn]]] = {

@@ -9,8 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
-from fabric.plan.functions.takes import I, L
+from fabric.plan.functions.registry import Arguments, Function, I, L, Rule, Signature, wrong_type
 from fabric.plan.types import common_number, numeric, plain
 
 
@@ -52,14 +51,21 @@ def _count(args: Arguments) -> Signature:
 
 
 FUNCTIONS = (
-    Function("bitwise_and", (2, 2), _binary("bitwise_and"), "bits that both have", total=True),
-    Function("bitwise_or", (2, 2), _binary("bitwise_or"), "bits that one has", total=True),
-    Function("bitwise_xor", (2, 2), _binary("bitwise_xor"), "bits that just one has", total=True),
-    Function("bitwise_not", (1, 1), _not, "the other bits", total=True),
-    Function("shift_left", (2, 2), _shift("shift_left"), "b bits to the left", total=True),
+    Function("bitwise_and", (2, 2), _binary("bitwise_and"), "bits that both have", total=True,
+             text=".bitwise_and", arrow="bit_wise_and"),
+    Function("bitwise_or", (2, 2), _binary("bitwise_or"), "bits that one has", total=True,
+             text=".bitwise_or", arrow="bit_wise_or"),
+    Function("bitwise_xor", (2, 2), _binary("bitwise_xor"), "bits that just one has", total=True,
+             text=".bitwise_xor", arrow="bit_wise_xor"),
+    Function("bitwise_not", (1, 1), _not, "the other bits", total=True, text=".bitwise_not",
+             arrow="bit_wise_not"),
+    Function("shift_left", (2, 2), _shift("shift_left"), "b bits to the left", total=True,
+             text=".shift_left", spark="shiftleft"),
     Function("shift_right", (2, 2), _shift("shift_right"), "b bits to the right, sign kept",
-             total=True),
+             total=True, text=".shift_right", spark="shiftright"),
     Function("shift_right_unsigned", (2, 2), _shift("shift_right_unsigned"),
-             "b bits to the right, filled up with zeros", total=True),
-    Function("bit_count", (1, 1), _count, "how many bits are set, of 64", total=True),
+             "b bits to the right, filled up with zeros", total=True,
+             text=".shift_right_unsigned", spark="shiftrightunsigned"),
+    Function("bit_count", (1, 1), _count, "how many bits are set, of 64", total=True,
+             text=".bit_count", spark="bit_count"),
 )  # fmt: skip

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from fabric.plan.functions.registry import Arguments, Function, Signature
-from fabric.plan.functions.takes import D, I, takes
+from fabric.plan.functions.registry import Arguments, D, Function, I, Signature, takes
 
 
 def _random(args: Arguments) -> Signature:

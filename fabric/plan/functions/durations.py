@@ -87,6 +87,6 @@ def _total(name: str) -> Rule:
 
 FUNCTIONS = tuple(
     Function(f"total_{unit}", (1, 1), _total(f"total_{unit}"),
-             f"the whole {unit} of a duration, truncated", total=True)
+             f"the whole {unit} of a duration, truncated", total=True, text=f".dt.total_{unit}")
     for unit in TOTALS
 )  # fmt: skip

@@ -9,8 +9,17 @@ from pyarrow import types as t
 
 from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault
-from fabric.plan.functions.registry import Arguments, Function, Signature, wrong_type
-from fabric.plan.functions.takes import B, I, L, S, takes
+from fabric.plan.functions.registry import (
+    Arguments,
+    B,
+    Function,
+    I,
+    L,
+    S,
+    Signature,
+    takes,
+    wrong_type,
+)
 from fabric.plan.types import is_binary, is_string, plain
 
 SHA2_BITS = (224, 256, 384, 512)
@@ -37,19 +46,25 @@ def _sha2(args: Arguments) -> Signature:
 
 FUNCTIONS = (
     Function("base64", (1, 1), takes("base64", (B,), S),
-             "in base64, as MIME: lines of 76 characters", total=True),
+             "in base64, as MIME: lines of 76 characters", total=True, spark="base64"),
     Function("unbase64", (1, 1), takes("unbase64", (S,), B),
              "the bytes of base64, blanks left out; anything else is an error"),
-    Function("hex", (1, 1), _hex, "the bytes, or the number, in hexadecimal digits", total=True),
+    Function("hex", (1, 1), _hex, "the bytes, or the number, in hexadecimal digits", total=True,
+             spark="hex"),
     Function("unhex", (1, 1), takes("unhex", (S,), B),
-             "the bytes of hexadecimal digits; null when there are other characters", total=True),
+             "the bytes of hexadecimal digits; null when there are other characters", total=True,
+             spark="unhex"),
     Function("decode_hex", (1, 1), takes("decode_hex", (S,), B),
-             "the bytes of hexadecimal digits, two each; anything else is an error"),
-    Function("bin", (1, 1), takes("bin", (L,), S), "the number in binary digits", total=True),
-    Function("md5", (1, 1), takes("md5", (B,), S), "the MD5 digest in hexadecimal", total=True),
+             "the bytes of hexadecimal digits, two each; anything else is an error",
+             text=".str.decode", flag='"hex"'),
+    Function("bin", (1, 1), takes("bin", (L,), S), "the number in binary digits", total=True,
+             spark="bin"),
+    Function("md5", (1, 1), takes("md5", (B,), S), "the MD5 digest in hexadecimal", total=True,
+             spark="md5"),
     Function("sha1", (1, 1), takes("sha1", (B,), S), "the SHA-1 digest in hexadecimal",
-             total=True),
+             total=True, spark="sha1"),
     Function("sha2", (2, 2), _sha2, "the SHA-2 digest of b (constant) bits in hexadecimal", (1,),
              total=True),
-    Function("crc32", (1, 1), takes("crc32", (B,), L), "the CRC-32 check sum", total=True),
+    Function("crc32", (1, 1), takes("crc32", (B,), L), "the CRC-32 check sum", total=True,
+             spark="crc32"),
 )  # fmt: skip

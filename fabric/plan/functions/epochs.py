@@ -46,20 +46,25 @@ def _whole(name: str, taken: pa.DataType, result: pa.DataType) -> Rule:
 
 
 FUNCTIONS = (
-    *(Function(f"{unit}", (1, 1), _part(unit), f"the {unit}s after the whole second", total=True)
+    *(Function(unit, (1, 1), _part(unit), f"the {unit}s after the whole second", total=True,
+               text=f".dt.{unit}")
       for unit in ("millisecond", "microsecond", "nanosecond")),
     *(Function(f"unix_{unit}", (1, 1), _since(f"unix_{unit}"),
-               f"whole {name} since 1970-01-01 00:00 UTC, floored", total=True)
+               f"whole {name} since 1970-01-01 00:00 UTC, floored", total=True,
+               text=f".dt.unix_{unit}", spark=f"unix_{unit}")
       for unit, name in (("seconds", "seconds"), ("millis", "milliseconds"),
                          ("micros", "microseconds"))),
-    Function("unix_date", (1, 1), _unix_date, "days since 1970-01-01", total=True),
+    Function("unix_date", (1, 1), _unix_date, "days since 1970-01-01", total=True,
+             text=".dt.unix_date", spark="unix_date"),
     Function("date_from_unix_date", (1, 1),
              _whole("date_from_unix_date", pa.int32(), pa.date32()),
-             "the date so many days after 1970-01-01", total=True),
+             "the date so many days after 1970-01-01", total=True, spark="date_from_unix_date"),
     Function("timestamp_seconds", (1, 1), _whole("timestamp_seconds", pa.int64(), STAMP),
-             "the time so many seconds after 1970-01-01 00:00 UTC; overflow is an error"),
+             "the time so many seconds after 1970-01-01 00:00 UTC; overflow is an error",
+             spark="timestamp_seconds"),
     Function("timestamp_millis", (1, 1), _whole("timestamp_millis", pa.int64(), STAMP),
-             "the time so many milliseconds after it; overflow is an error"),
+             "the time so many milliseconds after it; overflow is an error",
+             spark="timestamp_millis"),
     Function("timestamp_micros", (1, 1), _whole("timestamp_micros", pa.int64(), STAMP),
-             "the time so many microseconds after it", total=True),
+             "the time so many microseconds after it", total=True, spark="timestamp_micros"),
 )  # fmt: skip

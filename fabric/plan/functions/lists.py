@@ -6,12 +6,16 @@ are int32, positions int64, as in Spark. Values of two lists are cast to one typ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf
+
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault
 from fabric.plan.functions.comparison import no_common
-from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
+from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, product, wrong_type
 from fabric.plan.functions.structs import named
 from fabric.plan.types import (
     MAX_PRECISION,
@@ -238,60 +242,83 @@ def _of_floats(args: Arguments) -> bool:
     return bool(t.is_floating(args.types[0].value_type))
 
 
+def _endless(_: Sequence[float], __: Sequence[Literal | None]) -> float:
+    return inf
+
+
 FUNCTIONS = (
-    Function("array", (0, None), _array, "a list of all arguments", total=True),
-    Function("list_len", (1, 1), _len, "the number of values, nulls counted", total=True),
+    Function("array", (0, None), _array, "a list of all arguments", total=True, spark="array"),
+    Function("list_len", (1, 1), _len, "the number of values, nulls counted", total=True,
+             text=".list.len", arrow="list_value_length", spark="array_size"),
     Function("list_get", (2, 2), _get("list_get"),
-             "the value at position b (the first is 0, below 0 from the end), or null", total=True),
+             "the value at position b (the first is 0, below 0 from the end), or null", total=True,
+             text=".list.get", flag="null_on_oob=True"),
     Function("list_item", (2, 2), _get("list_item"),
-             "the value at position b, as list_get; an error where there is none"),
+             "the value at position b, as list_get; an error where there is none",
+             text=".list.get"),
     Function("list_contains", (2, 2), _with_value("list_contains", B),
-             "whether b is in the list; null when it is not and a null is", total=True),
+             "whether b is in the list; null when it is not and a null is", total=True,
+             text="array_contains", spark="array_contains"),
     Function("list_position", (2, 2), _with_value("list_position", L),
-             "where b is first in the list, counted from 1, or 0", total=True),
+             "where b is first in the list, counted from 1, or 0", total=True,
+             text=".list.position", spark="array_position"),
     Function("list_slice", (3, 3), _slice,
-             "at most c values from position b (the first is 1, below 0 from the end)"),
+             "at most c values from position b (the first is 1, below 0 from the end)",
+             text=".list.sublist", spark="slice"),
     Function("list_concat", (1, None), _lists("list_concat"),
-             "the values of all lists; null when one is null", total=True),
+             "the values of all lists; null when one is null", total=True,
+             text=".list.concat", spark="concat"),
     Function("concat_list", (1, None), _concat_list,
              "all lists and single values joined to one list; null when one of the lists is",
              total=True),
     Function("list_append", (2, 2), _with_value("list_append", None), "the list with b at its end",
-             total=True),
+             total=True, text=".list.append", spark="array_append"),
     Function("list_prepend", (2, 2), _with_value("list_prepend", None),
-             "the list with b at its beginning", total=True),
+             "the list with b at its beginning", total=True,
+             text=".list.prepend", spark="array_prepend"),
     Function("list_flatten", (1, 1), _flatten,
-             "the values of all lists in the list; null when one is null", total=True),
+             "the values of all lists in the list; null when one is null", total=True,
+             text=".list.flatten", spark="flatten"),
     Function("list_drop_nulls", (1, 1), _same("list_drop_nulls"), "the list without its nulls",
-             total=True),
-    Function("list_reverse", (1, 1), _same("list_reverse"), "the list from its end", total=True),
+             total=True, text=".list.drop_nulls", spark="array_compact"),
+    Function("list_reverse", (1, 1), _same("list_reverse"), "the list from its end", total=True,
+             text=".list.reverse", spark="reverse"),
     Function("list_unique", (1, 1), _same("list_unique", compared=True),
-             "every value once, where it was first", total=True),
+             "every value once, where it was first", total=True,
+             text=".list.unique", spark="array_distinct"),
     Function("list_union", (2, 2), _lists("list_union", compared=True),
-             "every value of both lists once", total=True),
+             "every value of both lists once", total=True,
+             text=".list.set_union", spark="array_union"),
     Function("list_intersect", (2, 2), _lists("list_intersect", compared=True),
-             "every value of a that is in b, once", total=True),
+             "every value of a that is in b, once", total=True,
+             text=".list.set_intersection", spark="array_intersect"),
     Function("list_except", (2, 2), _lists("list_except", compared=True),
-             "every value of a that is not in b, once", total=True),
+             "every value of a that is not in b, once", total=True,
+             text=".list.set_difference", spark="array_except"),
     Function("list_sort", (3, 3), _sort,
              "the list in order, descending if b, its nulls at the end if c (constants)", (1, 2),
-             total=True),
+             total=True, text=".list.sort"),
     Function("list_min", (1, 1), _one("list_min", compared=True),
-             "the smallest value; null when there is none", total=True),
+             "the smallest value; null when there is none", total=True,
+             text=".list.min", spark="array_min"),
     Function("list_max", (1, 1), _one("list_max", compared=True),
-             "the largest value; NaN is the largest", total=True),
+             "the largest value; NaN is the largest", total=True,
+             text=".list.max", spark="array_max"),
     Function("list_sum", (1, 1), _sum, "the sum of the values, 0 for none; overflow is an error",
-             total=_of_floats),
+             total=_of_floats, text=".list.sum"),
     Function("list_mean", (1, 1), _mean, "the mean of the values; null when there is none",
-             total=True),
+             total=True, text=".list.mean"),
     Function("list_any", (1, 1), _flags("list_any"), "whether one is true; nulls are left out",
-             total=True),
+             total=True, text=".list.any"),
     Function("list_all", (1, 1), _flags("list_all"), "whether none is false; nulls are left out",
-             total=True),
+             total=True, text=".list.all"),
     Function("list_join", (2, 3), _join,
-             "the strings with b between them; nulls are left out, or written as c", total=True),
-    Function("list_repeat", (2, 2), _repeat, "a list of b times a"),
-    Function("sequence", (2, 3), _sequence, "the whole numbers from a to b, by steps of c"),
+             "the strings with b between them; nulls are left out, or written as c", total=True,
+             text=".list.join", spark="array_join", room=product),
+    Function("list_repeat", (2, 2), _repeat, "a list of b times a", spark="array_repeat",
+             room=_endless),
+    Function("sequence", (2, 3), _sequence, "the whole numbers from a to b, by steps of c",
+             spark="sequence", room=_endless),
     Function("list_zip", (2, None), _zip,
              "lists as one list of structs; names (constants) and lists in turn", total=True),
 )  # fmt: skip

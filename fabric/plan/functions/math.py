@@ -5,23 +5,15 @@ One job: their types. Outside its domain a function is NaN or null, as in Spark;
 
 from __future__ import annotations
 
-from fabric.plan.functions.registry import Function
-from fabric.plan.functions.takes import D, I, L, takes
+from fabric.plan.functions.registry import D, Function, I, L, takes
 
-_UNARY = (
+_SAME = (
     ("sqrt", "the square root; NaN below 0"),
-    ("cbrt", "the cubic root"),
     ("exp", "e to the power of a"),
     ("expm1", "e to the power of a, less 1"),
-    ("ln", "the natural logarithm; null at 0 and below"),
-    ("log10", "the logarithm to base 10; null at 0 and below"),
-    ("log2", "the logarithm to base 2; null at 0 and below"),
-    ("log1p", "the natural logarithm of a + 1; null at -1 and below"),
-    ("sign", "-1.0, 0.0 or 1.0"),
     ("sin", "the sine of an angle in radians"),
     ("cos", "the cosine"),
     ("tan", "the tangent"),
-    ("cot", "the cotangent"),
     ("asin", "the angle whose sine is a; NaN outside -1 to 1"),
     ("acos", "the angle whose cosine is a; NaN outside -1 to 1"),
     ("atan", "the angle whose tangent is a"),
@@ -31,21 +23,37 @@ _UNARY = (
     ("asinh", "the inverse hyperbolic sine"),
     ("acosh", "the inverse hyperbolic cosine; NaN below 1"),
     ("atanh", "the inverse hyperbolic tangent; NaN outside -1 to 1"),
+)
+"""Those that Arrow and Spark have by the same name."""
+_UNARY = (
+    ("cbrt", "the cubic root"),
+    ("ln", "the natural logarithm; null at 0 and below"),
+    ("log10", "the logarithm to base 10; null at 0 and below"),
+    ("log2", "the logarithm to base 2; null at 0 and below"),
+    ("log1p", "the natural logarithm of a + 1; null at -1 and below"),
+    ("sign", "-1.0, 0.0 or 1.0"),
+    ("cot", "the cotangent"),
     ("degrees", "an angle in radians as degrees"),
     ("radians", "an angle in degrees as radians"),
 )
-_BINARY = (
-    ("power", "a to the power of b"),
-    ("log", "the logarithm of b to base a; null when one is 0 or below"),
-    ("atan2", "the angle of the point (b, a)"),
-    ("hypot", "the square root of a² + b²"),
-)
 FUNCTIONS = (
-    *(Function(name, (1, 1), takes(name, (D,), D), doc, total=True) for name, doc in _UNARY),
-    *(Function(name, (2, 2), takes(name, (D, D), D), doc, total=True) for name, doc in _BINARY),
+    *(Function(name, (1, 1), takes(name, (D,), D), doc, total=True, text=f".{name}", arrow=name,
+               spark=name) for name, doc in _SAME),
+    *(Function(name, (1, 1), takes(name, (D,), D), doc, total=True, text=f".{name}", spark=name)
+      for name, doc in _UNARY),
+    Function("power", (2, 2), takes("power", (D, D), D), "a to the power of b", total=True,
+             text="pow", spark="power"),
+    Function("log", (2, 2), takes("log", (D, D), D),
+             "the logarithm of b to base a; null when one is 0 or below", total=True,
+             text=".log", subject=1, spark="log"),
+    Function("atan2", (2, 2), takes("atan2", (D, D), D), "the angle of the point (b, a)",
+             total=True, text=".atan2", spark="atan2"),
+    Function("hypot", (2, 2), takes("hypot", (D, D), D), "the square root of a² + b²", total=True,
+             text=".hypot", spark="hypot"),
     Function("factorial", (1, 1), takes("factorial", (I,), L),
-             "1 * 2 * … * a; null below 0 and above 20", total=True),
+             "1 * 2 * … * a; null below 0 and above 20", total=True,
+             text=".factorial", spark="factorial"),
     Function("width_bucket", (4, 4), takes("width_bucket", (D, D, D, L), L),
              "which of d equal parts of b to c holds a: 0 before the first, d + 1 after the last",
-             total=True),
+             total=True, text=".width_bucket", spark="width_bucket"),
 )  # fmt: skip

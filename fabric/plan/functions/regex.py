@@ -12,25 +12,35 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from fabric.plan.faults import ArgumentFault
-from fabric.plan.functions.registry import Arguments, Function, Rule, Signature
-from fabric.plan.functions.takes import I, S, takes
+from fabric.plan.functions.registry import (
+    Arguments,
+    Function,
+    I,
+    Rule,
+    S,
+    Signature,
+    product,
+    takes,
+)
 from fabric.plan.patterns.like import check_like
 from fabric.plan.patterns.regex import PatternFault, Regex, parse
 from fabric.plan.patterns.replacement import parse as parse_replacement
 from fabric.plan.patterns.replacement import parse_rust
 
-_METHODS = {
-    "regexp_contains": "rlike", "pattern_count": "count_matches",
-    **{f"pattern_{name}": name for name in ("contains", "extract", "extract_all", "replace",
-                                            "replace_all")},
-}  # fmt: skip
-"""What users call these."""
+_METHODS = {"regexp_contains": "rlike", "pattern_count": "count_matches"}
+"""What users call these; others by their names without ``pattern_``."""
+_BY_NAME = ("like", "ilike")
+_GROWING = ("regexp_replace", "pattern_replace", "pattern_replace_all")
 _Check = Callable[[str, tuple[object, ...]], None]
+
+
+def _shown(name: str) -> str:
+    return _METHODS.get(name, name.removeprefix("pattern_"))
 
 
 def _rule(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType, check: _Check) -> Rule:
     """Fixed types, and `check` of the pattern and the constants after it when they are known."""
-    shown = _METHODS.get(name, name)
+    shown = _shown(name)
     types = takes(shown, wanted, result)
 
     def rule(args: Arguments) -> Signature:
@@ -139,6 +149,9 @@ FUNCTIONS = tuple(
         doc,
         tuple(range(1, len(args))),
         total=True,
+        text=f".str.{_shown(name)}",
+        spark=name if name in _BY_NAME else "",
+        room=product if name in _GROWING else None,
     )
     for name, args, result, check, doc in _FIXED
 )

@@ -65,5 +65,6 @@ FUNCTIONS = (
     Function("struct", (2, None), _struct, "named values; names (constants) and values in turn",
              total=True),
     Function("struct_field", (2, 2), _field,
-             "the field b (constant) of a struct; null when the struct is", (1,), total=True),
+             "the field b (constant) of a struct; null when the struct is", (1,), total=True,
+             text=".struct.field"),
 )  # fmt: skip

@@ -67,10 +67,13 @@ def _never_raises(args: Arguments) -> bool:
 
 FUNCTIONS = (
     Function("from_utc_timestamp", (2, 2), _moved("from_utc_timestamp"),
-             "what a clock in zone b (constant) shows at the time a in UTC", (1,)),
+             "what a clock in zone b (constant) shows at the time a in UTC", (1,),
+             text=".dt.from_utc_timestamp", spark="from_utc_timestamp"),
     Function("to_utc_timestamp", (2, 2), _moved("to_utc_timestamp"),
-             "the time in UTC when a clock in zone b (constant) shows a", (1,)),
+             "the time in UTC when a clock in zone b (constant) shows a", (1,),
+             text=".dt.to_utc_timestamp", spark="to_utc_timestamp"),
     Function("replace_time_zone", (4, 4), _replaced,
              "when clocks in zone b (constant) show a; c and d (constants) say what becomes of "
-             "times that they show twice or skip", (1, 2, 3), total=_never_raises),
+             "times that they show twice or skip", (1, 2, 3), total=_never_raises,
+             text=".dt.replace_time_zone"),
 )  # fmt: skip

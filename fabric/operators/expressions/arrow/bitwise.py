@@ -1,6 +1,6 @@
 """Bits of integers, as Java has them.
 
-One job: bitwise_and bitwise_or bitwise_xor bitwise_not, shifts, bit_count. A shift counts the lower
+One job: shifts and bit_count; the others Arrow has by name. A shift counts the lower
 5 bits of its second argument for int32 and 6 for int64, so that no shift is too far.
 """
 
@@ -14,23 +14,12 @@ from fabric.operators.expressions.arrow.bound import (
     Bound,
     Datum,
     Implementation,
-    Kernel,
     Request,
     as_array,
 )
 from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
 
-_ARROW: dict[str, Kernel] = {
-    "bitwise_and": pc.bit_wise_and,
-    "bitwise_or": pc.bit_wise_or,
-    "bitwise_xor": pc.bit_wise_xor,
-    "bitwise_not": pc.bit_wise_not,
-}
 _UNSIGNED = {pa.int32(): np.uint32, pa.int64(): np.uint64}
-
-
-def _simple(request: Request) -> Bound:
-    return Bound(_ARROW[request.name])
 
 
 def _shift(request: Request) -> Bound:
@@ -60,7 +49,6 @@ def _bit_count(_: Request) -> Bound:
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    **dict.fromkeys(_ARROW, _simple),
     **dict.fromkeys(("shift_left", "shift_right", "shift_right_unsigned"), _shift),
     "bit_count": _bit_count,
 }

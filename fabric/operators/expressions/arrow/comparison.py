@@ -107,8 +107,5 @@ def _is_nan(value: Datum) -> Datum:
 IMPLEMENTATIONS: dict[str, Implementation] = {
     **dict.fromkeys(_ARROW, _comparison),
     "eq_null_safe": _null_safe,
-    "not": _simple(pc.invert),
-    "is_null": _simple(pc.is_null),
-    "is_not_null": _simple(pc.is_valid),
     "is_nan": _simple(_is_nan),
 }

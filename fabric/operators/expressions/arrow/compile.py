@@ -32,6 +32,9 @@ from fabric.plan.walk import walk_expr
 
 Evaluate = Callable[[pa.RecordBatch], pa.Array]
 
+LAZY = frozenset(("and", "or", "coalesce"))
+"""Functions that are forms of `lazy.py`: they don't look at all arguments on all rows."""
+
 
 def compile_expr(expr: Expr, schema: pa.Schema) -> Evaluate:
     """A function from a batch of `schema` to one value per row, of ``type_of(expr, schema)``.
@@ -125,7 +128,7 @@ class Compiler:
 
     def _call(self, expr: Call) -> Compiled:
         operands, result = self._known_call(expr)
-        if expr.function in ("and", "or", "coalesce"):
+        if expr.function in LAZY:
             return _lazy_call(expr.function, operands, result)
         request = Request(
             expr.function,

@@ -1,7 +1,6 @@
 """Functions of strings that are rarer: filled up, split, translated, compared by sound.
 
-One job: initcap reverse lpad rpad repeat split split_part translate instr concat_ws ascii chr
-levenshtein soundex. The others are in `strings.py`.
+One job: initcap … soundex. The others are in `strings.py`.
 """
 
 from __future__ import annotations
@@ -199,7 +198,6 @@ def _concat_ws(request: Request) -> Bound:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "initcap": _each(initcap),
-    "reverse": lambda _: Bound(pc.utf8_reverse),
     "lpad": _rows(lpad),
     "rpad": _rows(rpad),
     "repeat": _rows(lambda text, n_times: text * n_times),

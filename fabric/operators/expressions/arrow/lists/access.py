@@ -18,10 +18,6 @@ from fabric.operators.expressions.arrow.lists.view import Flags, Lists, Numbers,
 from fabric.operators.expressions.arrow.rows import arrays
 
 
-def _len(_: Request) -> Bound:
-    return Bound(pc.list_value_length)
-
-
 def _get(request: Request) -> Bound:
     """The value at a position from 0, below 0 from the end; null or an error when there is none."""
     is_strict = request.name == "list_item"
@@ -122,7 +118,6 @@ def _refuse(wrong: Flags, unknown: Flags, message: str) -> None:
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    "list_len": _len,
     "list_get": _get,
     "list_item": _get,
     "list_contains": _contains,

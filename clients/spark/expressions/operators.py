@@ -1,6 +1,6 @@
-"""Arithmetic and rounding on Spark: add … abs, round, floor, ceil.
+"""Operators on Spark: arithmetic and rounding, bits, comparison, logic and null tests.
 
-One job: their spelling in Spark.
+One job: the forms of functions that Spark has under no name of the same meaning.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.spark.expressions.build import Build, TypedBuild, named, operator
+from fabric.clients.spark.expressions.build import Build, TypedBuild, operator
 from fabric.clients.spark.expressions.types import spark_type
 from fabric.plan.functions.registry import Signature
 
@@ -102,18 +102,35 @@ def _date_again(moved: SparkColumn, types: Signature) -> SparkColumn:
     return moved.cast(result) if isinstance(result, DateType) else moved
 
 
+def _bitwise_not(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.bitwise_not(args[0])
+
+
 FUNCTIONS: dict[str, Build] = {
     "multiply": operator(lambda a, b: a * b),
     "divide": operator(lambda a, b: a / b),
-    "floor_divide": named("div"),
     "modulo": operator(lambda a, b: a % b),
     "negate": operator(lambda a: -a),
-    "abs": named("abs"),
-    "pmod": named("pmod"),
     "round": _round("round"),
     "bround": _round("bround"),
-    "floor": named("floor"),
-    "ceil": named("ceil"),
+    "bitwise_and": operator(lambda a, b: a.bitwiseAND(b)),
+    "bitwise_or": operator(lambda a, b: a.bitwiseOR(b)),
+    "bitwise_xor": operator(lambda a, b: a.bitwiseXOR(b)),
+    "bitwise_not": _bitwise_not,
+    "eq": operator(lambda a, b: a == b),
+    "ne": operator(lambda a, b: a != b),
+    "lt": operator(lambda a, b: a < b),
+    "le": operator(lambda a, b: a <= b),
+    "gt": operator(lambda a, b: a > b),
+    "ge": operator(lambda a, b: a >= b),
+    "eq_null_safe": operator(lambda a, b: a.eqNullSafe(b)),
+    "and": operator(lambda a, b: a & b),
+    "or": operator(lambda a, b: a | b),
+    "not": operator(lambda a: ~a),
+    "is_null": operator(lambda a: a.isNull()),
+    "is_not_null": operator(lambda a: a.isNotNull()),
 }
 TYPED: dict[str, TypedBuild] = {
     "add": _add, "subtract": _subtract,

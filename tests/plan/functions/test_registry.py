@@ -1,0 +1,49 @@
+"""Each function has a form on every engine, and a method or function of the client."""
+
+from __future__ import annotations
+
+import pyarrow.compute as pc
+import pytest
+
+from fabric import col
+from fabric import functions as F
+from fabric.clients.spark.expressions.translate import FORMS, TYPED_FORMS
+from fabric.operators.expressions.arrow.compile import LAZY
+from fabric.operators.expressions.arrow.implementations import IMPLEMENTATIONS
+from fabric.plan.functions import FUNCTIONS, Function
+
+OPERATORS = frozenset("== != < <= > >= | & + - * / // % ** ~".split())  # noqa: SIM905
+INTERNAL = frozenset(("random", "poisson"))
+"""Only in what `sample` is lowered to."""
+ALL = [pytest.param(function, id=name) for name, function in FUNCTIONS.items()]
+
+
+@pytest.mark.parametrize("function", ALL)
+def test_arrow_has_a_form(function: Function) -> None:
+    assert (function.name in IMPLEMENTATIONS) != (function.name in LAZY)
+    if function.arrow:
+        assert callable(getattr(pc, function.arrow))
+
+
+@pytest.mark.parametrize("function", ALL)
+def test_spark_has_one_form(function: Function) -> None:
+    """A name in the registry, or a form of its own; what must know types may have both."""
+    assert function.name in FORMS or function.name in TYPED_FORMS
+    own = FORMS.get(function.name)
+    if function.spark:
+        assert own is not None
+        assert own.__qualname__.startswith("named.")
+
+
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS.values() if f.name not in INTERNAL])
+def test_users_write_what_the_client_has(function: Function) -> None:
+    text = function.text or function.name
+    if text in OPERATORS:
+        return
+    if not text.startswith("."):
+        assert text in F.__all__
+        return
+    owner: object = col("x")
+    for part in text[1:].split("."):
+        owner = getattr(owner, part)
+    assert callable(owner)
