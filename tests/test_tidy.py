@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOP = {
     ".ci", ".gitignore", ".pre-commit-config.yaml", "ARCHITECTURE.md", "CHANGELOG.md",
     "CMakeLists.txt", "LICENSE", "Makefile", "README.md", "SECURITY.md", "bench", "clients",
-    "coordinator", "docs", "fabric", "pyproject.toml", "requirements", "tests",
+    "coordinator", "docs", "examples", "fabric", "pyproject.toml", "requirements", "tests",
 }  # fmt: skip
 CODE = {".py", ".pyi", ".pyx", ".pxd", ".hpp", ".cpp", ".h", ".rs"}
 # invariant 9: protocol cores take time, randomness and transport as arguments.

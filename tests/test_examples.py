@@ -1,0 +1,78 @@
+"""The programs of `examples/`: those that need no server run, the others are looked at."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+
+import fabric
+from tests.support.local import local_fabric
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+ALONE = {
+    "batch_query.py": ("JP", "258", "5873.0"),
+    "keyed_state.py": ("2026-01-01 12:00:02", "9.0", "2026-01-01 12:00:01", "8.0"),
+    "stream_windows.py": ("window_start", "clicks", "newest"),
+    "view_by_flight.py": ("{'key': 3, 'orders': 207, 'newest': 246}", "184,209,198,207,202"),
+}
+"""What they print."""
+WITH_SERVERS = {"kafka_copy.py", "spark_read.py"}
+
+
+def names() -> list[str]:
+    return sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+def test_all_are_known() -> None:
+    assert set(names()) == set(ALONE) | WITH_SERVERS
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_says_how_it_is_run(name: str) -> None:
+    text = ast.get_docstring(ast.parse((EXAMPLES / name).read_text()))
+    assert text is not None
+    assert f"python examples/{name}" in text
+
+
+@pytest.mark.parametrize("name", sorted(ALONE))
+def test_it_prints_what_it_should(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], cwd=tmp_path, text=True, capture_output=True,
+        env={**os.environ, "FABRIC_HOME": str(tmp_path / "home")}, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    missing = [words for words in ALONE[name] if words not in done.stdout]
+    assert missing == [], done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(WITH_SERVERS))
+def test_without_arguments_it_says_what_it_needs(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], text=True, capture_output=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"usage: {name}")
+
+
+def test_the_stream_of_kafka_is_planned_without_a_broker() -> None:
+    counted = run_path(str(EXAMPLES / "kafka_copy.py"))["counted"]
+    assert counted("127.0.0.1:1", "clicks").columns == [
+        "page", "window_start", "window_end", "clicks",
+    ]  # fmt: skip
+
+
+def test_spark_finds_the_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = run_path(str(EXAMPLES / "spark_read.py"))["write"]
+    with local_fabric(2) as running:
+        monkeypatch.setenv("FABRIC_TOKEN", running.token)
+        url = f"fabric://{running.address}"
+        write(url)
+        with fabric.connect(url) as session:
+            assert session.read_dataset("example_flights").count() == 1_000
