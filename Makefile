@@ -67,9 +67,8 @@ lock: .venv/dev.stamp
 	done
 
 proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
-	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. fabric/control/control.proto
-	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fabric/flight/wire.proto fabric/plan/plan.proto \
-		fabric/agent/slot/slot.proto
+	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fabric/control/control.proto \
+		fabric/flight/wire.proto fabric/plan/plan.proto fabric/agent/slot/slot.proto
 
 .venv/run.stamp: requirements/run.lock requirements/build.lock requirements/simdjson.lock .ci/setup \
 		.ci/simdjson pyproject.toml $(NATIVE)

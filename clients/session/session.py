@@ -204,7 +204,8 @@ class Session(ABC):
         """Give an agent no further tasks, and move what it holds to others; or `undo` that."""
         if not may_change(f"drain({agent_id!r})"):
             return pb.AgentStatus(agent_id=agent_id)
-        return self._open_control().drain(pb.DrainRequest(agent_id=agent_id, undo=undo))
+        control, request = self._open_control(), pb.AgentRequest(agent_id=agent_id)
+        return control.undrain(request) if undo else control.drain(request)
 
     # ---- datasets
     def datasets(self) -> list[str]:

@@ -387,11 +387,9 @@ class CoordinatorCore:
                     changed.datasets.append(new)
                     effects = self._replication.appended(new)
             case "abort":
-                taken = None
-                if request.abort.committed:
-                    writes, taken = catalogue.take_back(request.abort.transaction)
-                else:
-                    writes = catalogue.abort(request.abort.transaction)
+                writes = catalogue.abort(request.abort.transaction)
+            case "take_back":
+                writes, taken = catalogue.take_back(request.take_back.transaction)
                 if taken is not None:
                     reply.location.CopyFrom(taken)
                     changed.datasets.append(taken)

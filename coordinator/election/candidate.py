@@ -10,13 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import grpc
 
 from fabric.control import control_pb2 as pb
-from fabric.control.control_pb2_grpc import ControlStub
-from fabric.control.rpc import bearer, open_channel
+from fabric.control.rpc import bearer, open_channel, unary
 from fabric.coordinator.election.election import Election
 from fabric.coordinator.election.elector import Elector
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
@@ -145,7 +143,7 @@ class _Candidate:
             self._log("the leader before is not told", {"address": address, "error": str(error)})
             return
         try:
-            depose: Any = ControlStub(channel).Depose  # type: ignore[no-untyped-call]
+            depose = unary(channel, "Depose", pb.Leadership)
             told = pb.Leadership(epoch=epoch, address=self._address)
             depose(told, metadata=metadata, timeout=DEPOSE_S)
         except grpc.RpcError:  # most likely it is dead, which is why we lead

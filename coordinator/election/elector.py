@@ -11,7 +11,7 @@ from typing import Protocol
 
 from fabric.clock import Clock
 from fabric.coordinator.election.election import Ask, Election, Lease
-from fabric.coordinator.runtime.runtime import Log
+from fabric.coordinator.runtime.log import Log
 from fabric.errors import StorageError
 
 POLL_S = 0.2

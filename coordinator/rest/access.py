@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from fabric.clock import Clock
 from fabric.coordinator.rest.sessions import Sessions
-from fabric.coordinator.runtime.runtime import Log
+from fabric.coordinator.runtime.log import Log
 from fabric.errors import AuthError
 from fabric.security.callers import Caller, Refusals, called_by
 from fabric.security.tokens import Claims, Scope, Signer

@@ -208,13 +208,13 @@ def _agents(api: APIRouter, control: ControlApi, access: Access) -> None:
         **may(access, "Drain"),
     )
     def drain(agent_id: str) -> Agent:
-        return Agent.of(control.drain(pb.DrainRequest(agent_id=agent_id)))
+        return Agent.of(control.drain(pb.AgentRequest(agent_id=agent_id)))
 
     @api.delete(
-        "/agents/{agent_id}/drain", summary="Undo that", tags=["agents"], **may(access, "Drain")
+        "/agents/{agent_id}/drain", summary="Undo that", tags=["agents"], **may(access, "Undrain")
     )
     def undo(agent_id: str) -> Agent:
-        return Agent.of(control.drain(pb.DrainRequest(agent_id=agent_id, undo=True)))
+        return Agent.of(control.undrain(pb.AgentRequest(agent_id=agent_id)))
 
     @api.get("/events", summary="What happened", tags=["events"], **may(access, "ListEvents"))
     def events(last: Last = 1000) -> list[Event]:

@@ -19,7 +19,9 @@ from fabric.coordinator.rest import api, pages
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.edge import HEALTH, Edge
 from fabric.coordinator.rest.problems import on_error, on_http_error, on_invalid, problem
-from fabric.coordinator.runtime.runtime import CoordinatorRuntime, Log
+from fabric.coordinator.runtime.log import Log
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front
 from fabric.coordinator.submit.plan_pool import Planning
 from fabric.errors import FabricError, NotFoundError, NotLeaderError
 from fabric.security.tokens import Signer
@@ -35,7 +37,7 @@ class Behind:
     `metrics_url` is "" when no metrics are served; plans are prepared in `planning`.
     """
 
-    runtime: CoordinatorRuntime
+    runtime: CoordinatorRuntime | Front
     signer: Signer
     clock: Clock
     log: Log

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fabric._cython.shuffle.wire.admission import Admission
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.problems import response
-from fabric.coordinator.runtime.runtime import Log
+from fabric.coordinator.runtime.log import Log
 
 HEALTH = "/healthz"
 REQUESTS_MAX = 500

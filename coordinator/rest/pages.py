@@ -204,8 +204,9 @@ def _change(made: APIRouter, pages: _Pages, control: ControlApi) -> None:
     async def agent(request: Request, agent_id: str, verb: str) -> Response:
         if verb not in ("drain", "undrain"):
             raise NotFoundError("there is no such page")
-        asked = pb.DrainRequest(agent_id=agent_id, undo=verb == "undrain")
-        return await pages.changed(request, "/agents", lambda _: control.drain(asked))
+        ask = control.undrain if verb == "undrain" else control.drain
+        asked = pb.AgentRequest(agent_id=agent_id)
+        return await pages.changed(request, "/agents", lambda _: ask(asked))
 
 
 def _jobs_page(pages: _Pages, reader: str, before: str, state: str | None) -> HTMLResponse:

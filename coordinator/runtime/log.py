@@ -6,9 +6,12 @@ said where the coordinator is part of somebody's program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fabric.telemetry.logs import logger
+
+Log = Callable[[str, Mapping[str, str | int]], None]
+"""Takes an event and what belongs to it."""
 
 _logger = logger("fabric.coordinator")
 

@@ -13,15 +13,16 @@ import grpc
 
 from fabric._cython.shuffle.wire.admission import Admission
 from fabric.clock import Clock
+from fabric.control.api import SERVICE
 from fabric.control.rpc import status_of
-from fabric.coordinator.runtime.runtime import Log
+from fabric.coordinator.runtime.log import Log
 from fabric.errors import AuthError
 from fabric.security.callers import PEER_KEY, Caller, Refusals, called_by, peer_of
 from fabric.security.tokens import Claims, Scope, Signer
 
 Behaviour = Callable[[Any, Any], Awaitable[Any]]
 
-SERVICE = "/fabric.control.v1.Control/"
+_PREFIX = f"/{SERVICE.full_name}/"
 SCOPES: Mapping[str, Scope] = {
     "Attach": "agent",
     "Submit": "submit",
@@ -35,6 +36,7 @@ SCOPES: Mapping[str, Scope] = {
     "JobPlan": "read",
     "ListEvents": "read",
     "Drain": "submit",
+    "Undrain": "submit",
     "ListJobs": "read",
     "ListAgents": "read",
     "Locate": "read",
@@ -63,7 +65,7 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         handler_call_details: Any,
     ) -> Any:
         """The handler, or one that refuses."""
-        method = handler_call_details.method.removeprefix(SERVICE)
+        method = handler_call_details.method.removeprefix(_PREFIX)
         metadata = handler_call_details.invocation_metadata
         try:
             claims = self._check(method, metadata)

@@ -1,7 +1,8 @@
 """The coordinator's gRPC server.
 
-One job: carry calls to the runtime and errors back. Calls that may take time run in threads, so
-the event loop (uvloop) always answers; streams cost no thread. Nothing but `FabricError` details
+`ControlService` carries calls to whoever leads and errors back, by the table of verbs that the
+proto has. Calls that may take time run in threads, so the event loop (uvloop) always answers;
+streams cost no thread. Nothing but `FabricError` details
 leaves: an unexpected error is logged here and told as "internal". Who may call what: `auth.py`.
 """
 
@@ -11,18 +12,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from fabric.config import TLS
 from fabric.control import control_pb2 as pb
-from fabric.control.api import ENDED
-from fabric.control.control_pb2_grpc import ControlServicer
-from fabric.control.rpc import status_of
+from fabric.control.api import ENDED, SERVICE, VERBS, Verb, answer
+from fabric.control.rpc import status_of, to_bytes
 from fabric.control.texts import check_texts
-from fabric.coordinator.runtime.runtime import WATCH_S, CoordinatorRuntime, Log
+from fabric.coordinator.runtime.log import Log
+from fabric.coordinator.runtime.runtime import WATCH_S, CoordinatorRuntime
 from fabric.coordinator.service.front import Front
 from fabric.coordinator.submit.idempotency import own_key
 from fabric.coordinator.submit.plan_pool import Planning
@@ -37,8 +38,8 @@ from fabric.errors import (
 from fabric.security.callers import current, who
 from fabric.security.tls import check_clear
 
-Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply")
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Result = TypeVar("Result")
 
 _EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
 THREADS = 16
@@ -46,8 +47,8 @@ QUEUE_MAX = 10_000
 """Messages waiting for one agent; one that reads no more than that is given up."""
 
 
-class ControlService(ControlServicer):
-    """The servicer; `close` lets its threads go."""
+class ControlService:
+    """The calls of a server; `close` lets its threads go."""
 
     def __init__(
         self,
@@ -58,9 +59,7 @@ class ControlService(ControlServicer):
         encrypted: bool = False,
     ) -> None:
         """`encrypted`: it is reached by TLS, and so must be whoever attaches."""
-        front = runtime if isinstance(runtime, Front) else Front(runtime)
-        self._runtime: Any = front
-        self._front = front
+        self._front = runtime if isinstance(runtime, Front) else Front(runtime)
         self._log, self._encrypted = log, encrypted
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="control")
         self._planning = planning
@@ -69,97 +68,52 @@ class ControlService(ControlServicer):
         """Wait for the calls under way."""
         self._threads.shutdown(wait=True)
 
-    async def Submit(self, request: pb.SubmitRequest, context: Any) -> pb.JobStatus:
-        """See `ControlApi.submit`."""
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
+        """All calls of the service, to be added to a server."""
+        calls = {
+            verb.name: grpc.unary_unary_rpc_method_handler(
+                self._behaviour(verb), verb.request.FromString, to_bytes
+            )
+            for verb in VERBS.values()
+        }
+        calls["Watch"] = grpc.unary_stream_rpc_method_handler(
+            self._watches, pb.JobRequest.FromString, to_bytes
+        )
+        calls["Attach"] = grpc.stream_stream_rpc_method_handler(
+            self._attaches, pb.AgentMessage.FromString, to_bytes
+        )
+        return grpc.method_handlers_generic_handler(SERVICE.full_name, calls)
 
-        def submit(asked: pb.SubmitRequest) -> pb.JobStatus:
-            asked.client_key = own_key(asked.client_key)
-            return self._runtime.submit(asked)  # type: ignore[no-any-return]
+    def _behaviour(self, verb: Verb) -> Callable[[Any, Context], Awaitable[Message]]:
+        async def behave(request: Message, context: Context) -> Message:
+            return await self._guarded(context, self._answer(verb, request))
 
-        return await self._guarded(context, self._planning.answer(_bounded(submit), request))
+        return behave
 
-    async def Explain(self, request: pb.SubmitRequest, context: Any) -> pb.ExplainReply:
-        """See `ControlApi.explain`."""
-        planned = self._planning.answer(_bounded(self._runtime.explain), request)
-        return await self._guarded(context, planned)
+    def _answer(self, verb: Verb, request: Message) -> Awaitable[Message]:
+        """The reply of whoever leads; plans have threads of their own."""
 
-    async def Cancel(self, request: pb.JobRequest, context: Any) -> pb.JobStatus:
-        """See `ControlApi.cancel`."""
-        return await self._in_thread(context, self._runtime.cancel, request)
+        def ask(asked: Message) -> Message:
+            check_texts(asked)
+            if verb.name == "Submit" and isinstance(asked, pb.SubmitRequest):
+                asked.client_key = own_key(asked.client_key)
+            return answer(self._front, verb.name, asked, verb.reply)
 
-    async def Release(self, request: pb.JobRequest, context: Any) -> pb.JobStatus:
-        """See `ControlApi.release`."""
-        return await self._in_thread(context, self._runtime.release, request)
+        if isinstance(request, pb.SubmitRequest):
+            return self._planning.answer(ask, request)
+        if isinstance(request, pb.DatasetRequest):
+            _check_agents_word(request)
+        run = copy_context().run  # it knows who calls
+        return asyncio.get_running_loop().run_in_executor(self._threads, run, ask, request)
 
-    async def Restart(self, request: pb.RestartRequest, context: Any) -> pb.JobStatus:
-        """See `ControlApi.restart`."""
-        return await self._in_thread(context, self._runtime.restart, request)
-
-    async def ListTasks(self, request: pb.JobRequest, context: Any) -> pb.TaskList:
-        """See `ControlApi.list_tasks`."""
-        return await self._in_thread(context, self._runtime.list_tasks, request)
-
-    async def ListCheckpoints(
-        self, request: pb.CheckpointsRequest, context: Any
-    ) -> pb.CheckpointList:
-        """See `ControlApi.list_checkpoints`."""
-        return await self._in_thread(context, self._runtime.list_checkpoints, request)
-
-    async def JobPlan(self, request: pb.JobRequest, context: Any) -> pb.ExplainReply:
-        """See `ControlApi.job_plan`."""
-        return await self._in_thread(context, self._runtime.job_plan, request)
-
-    async def ListEvents(self, request: pb.EventsRequest, context: Any) -> pb.EventList:
-        """See `ControlApi.list_events`."""
-        return await self._in_thread(context, self._runtime.list_events, request)
-
-    async def Drain(self, request: pb.DrainRequest, context: Any) -> pb.AgentStatus:
-        """See `ControlApi.drain`."""
-        return await self._in_thread(context, self._runtime.drain, request)
-
-    async def ListJobs(self, request: pb.ListRequest, context: Any) -> pb.JobList:
-        """See `ControlApi.list_jobs`."""
-        return await self._in_thread(context, self._runtime.list_jobs, request)
-
-    async def ListAgents(self, request: pb.ListRequest, context: Any) -> pb.AgentList:
-        """See `ControlApi.list_agents`."""
-        return await self._in_thread(context, self._runtime.list_agents, request)
-
-    async def Locate(self, request: pb.LocateRequest, context: Any) -> pb.Locations:
-        """See `ControlApi.locate`."""
-        return await self._in_thread(context, self._runtime.locate, request)
-
-    async def Dataset(self, request: pb.DatasetRequest, context: Any) -> pb.DatasetReply:
-        """See `ControlApi.dataset`."""
-        caller = current()
-        if request.HasField("begin") and caller and not caller.claims.is_agent:
-            request.begin.subject = caller.claims.key_owner  # agents say whose the key is
-        if request.HasField("view") and caller and not caller.claims.is_agent:
-            raise AuthError("only agents say where views are")
-        return await self._in_thread(context, self._runtime.dataset, request)
-
-    async def Depose(self, request: pb.Leadership, context: Any) -> pb.Leadership:
-        """Another coordinator leads."""
-        self._front.depose(request.epoch)
-        return request
-
-    async def Watch(self, request: pb.JobRequest, context: Any) -> None:
-        """See `ControlApi.watch`."""
+    async def _watches(self, request: pb.JobRequest, context: Context) -> None:
         await self._guarded(context, self._watch(request, context))
 
-    async def Attach(self, requests: Any, context: Any) -> None:
+    async def _attaches(self, requests: Any, context: Context) -> None:
         """One agent's link, until either side ends it."""
         await self._guarded(context, self._attach(context))
 
-    async def _in_thread(
-        self, context: Any, call: Callable[[Request], Reply], request: Request
-    ) -> Reply:
-        loop = asyncio.get_running_loop()
-        run = copy_context().run  # it knows who calls
-        answer = loop.run_in_executor(self._threads, run, _bounded(call), request)
-        return await self._guarded(context, answer)
-
-    async def _guarded(self, context: Any, work: Awaitable[Reply]) -> Reply:
+    async def _guarded(self, context: Context, work: Awaitable[Result]) -> Result:
         """The result of `work`; a failure ends the call with its status."""
         try:
             return await work
@@ -193,9 +147,9 @@ class ControlService(ControlServicer):
             self._log("agent refused", {"who": who(), "error": error.message})
             raise
 
-    async def _watch(self, request: pb.JobRequest, context: Any) -> None:
+    async def _watch(self, request: pb.JobRequest, context: Context) -> None:
         check_texts(request)
-        loop, runtime = asyncio.get_running_loop(), self._front.current
+        loop, runtime = asyncio.get_running_loop(), self._front.runtime
         changed = asyncio.Event()
         end = runtime.subscribe(request.job_id, _thread_safe(loop, changed.set))
         try:
@@ -212,11 +166,11 @@ class ControlService(ControlServicer):
         finally:
             end()
 
-    async def _attach(self, context: Any) -> None:
+    async def _attach(self, context: Context) -> None:
         first = await context.read()
         if first is _EOF or first.WhichOneof("kind") != "hello":
             raise ConfigError("the first message of an agent must be its hello")
-        agent_id, runtime = first.hello.agent_id, self._front.current
+        agent_id, runtime = first.hello.agent_id, self._front.runtime
         self._check_address(first.hello)
         # A write that is cancelled before the initial metadata are out leaves a call of grpc.aio
         # without an end: it sends them once more with its status, which gRPC refuses.
@@ -241,25 +195,26 @@ class ControlService(ControlServicer):
             raise PeerLostError(line.given_up)
 
 
-async def _read(runtime: CoordinatorRuntime, agent_id: str, session: int, context: Any) -> None:
+async def _read(runtime: CoordinatorRuntime, agent_id: str, session: int, context: Context) -> None:
     while (message := await context.read()) is not _EOF:
         runtime.receive(agent_id, message, session)
 
 
-def _bounded(call: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
-    """`call` behind the check of how long its texts are."""
-
-    def checked(request: Request) -> Reply:
-        check_texts(request)
-        return call(request)
-
-    return checked
+def _check_agents_word(request: pb.DatasetRequest) -> None:
+    """Agents say whose a key is, and alone where views are; of others we know whose it is."""
+    caller = current()
+    if caller is None or caller.claims.is_agent:
+        return
+    if request.HasField("begin"):
+        request.begin.subject = caller.claims.key_owner
+    if request.HasField("view"):
+        raise AuthError("only agents say where views are")
 
 
 class _Line:
     """Messages to one agent; filled from the runtime's thread, emptied in the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, context: Any) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:
         self._context = context
         self._queue: asyncio.Queue[pb.CoordinatorMessage | None] = asyncio.Queue()
         self._put = _thread_safe(loop, self._queue.put_nowait)

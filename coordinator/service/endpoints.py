@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from fabric.clock import Clock
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.runtime.runtime import Log
+from fabric.coordinator.runtime.log import Log
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.front import Front
 from fabric.coordinator.service.server import ControlServer
 from fabric.coordinator.submit.plan_pool import Planning
@@ -49,7 +49,7 @@ def serving(parts: Parts, front: Front) -> Iterator[str]:
         yield address
 
 
-def metrics_server(parts: Parts, front: Any) -> AbstractContextManager[str]:
+def metrics_server(parts: Parts, front: CoordinatorRuntime | Front) -> AbstractContextManager[str]:
     """Prometheus' metrics of `front` for as long as the context is open; gives their URL."""
     from fabric.coordinator.service.metrics import CoordinatorCollector
     from fabric.telemetry.metrics import metrics_served
@@ -67,7 +67,7 @@ def metrics_server(parts: Parts, front: Any) -> AbstractContextManager[str]:
 
 @contextmanager
 def rest_server(
-    parts: Parts, runtime: Any, planning: Planning, metrics_url: str = ""
+    parts: Parts, runtime: CoordinatorRuntime | Front, planning: Planning, metrics_url: str = ""
 ) -> Iterator[str]:
     """REST and pages over `runtime` for as long as the context is open; gives their URL."""
     from fabric.coordinator.rest.app import Behind

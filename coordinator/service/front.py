@@ -1,49 +1,77 @@
 """What answers at a coordinator's servers: whoever leads, here or elsewhere.
 
-One job: `Front`, whose calls go to the runtime of the term, or to a `Standby` that refuses each of
-them with `NotLeaderError`, which tells where the leader is, so that whoever asked can go there.
+`Front` passes verbs on to the runtime of the term. A `Standby` in its place refuses them with
+`NotLeaderError`, which tells where the leader is, so that whoever asked can go there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
 
+from google.protobuf.message import Message
+
+from fabric.control import control_pb2 as pb
+from fabric.control.api import ControlApi, Reply, answer
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.errors import NotLeaderError
 
 
 class Standby:
-    """Refuses all that a `CoordinatorRuntime` would answer; `leader` gives an address, or ""."""
+    """A coordinator that does not lead; `leader` gives the address of the one that does, or ""."""
 
     def __init__(self, leader: Callable[[], str]) -> None:
         self._leader = leader
 
-    def __getattr__(self, call: str) -> Callable[..., NoReturn]:
-        return self._refuse
-
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
+    def refusal(self) -> NotLeaderError:
+        """What everybody is told who asks here."""
         leader = self._leader()
         where = f"the leader is at {leader}" if leader else "nobody leads at the moment"
         error = NotLeaderError(f"this coordinator is not the leader; {where}")
         error.leader = leader
-        raise error
+        return error
 
 
-class Front:
-    """Passes every call on to `current`, which may change at any time.
+class Front(ControlApi):
+    """Passes every verb on to `current`, which may change at any time.
 
-    What takes more than one call (a watch, an agent's link) must stay with one `current`.
+    What takes more than one call (a watch, an agent's link) must stay with one `runtime`.
     """
 
     def __init__(self, current: CoordinatorRuntime | Standby) -> None:
-        self.current: Any = current
+        self.current = current
         self.on_deposed: Callable[[int], None] | None = None
 
-    def __getattr__(self, call: str) -> Any:
-        return getattr(self.current, call)
+    @property
+    def runtime(self) -> CoordinatorRuntime:
+        """The runtime that leads; `NotLeaderError` when none does."""
+        if isinstance(self.current, Standby):
+            raise self.current.refusal()
+        return self.current
 
-    def depose(self, epoch: int) -> None:
-        """Another coordinator says that it leads; nothing to one that is alone."""
+    @property
+    def epoch(self) -> int:
+        """See `CoordinatorRuntime`."""
+        return self.runtime.epoch
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """See `CoordinatorRuntime`."""
+        return self.runtime.refused
+
+    def check(self) -> None:
+        """See `CoordinatorRuntime`."""
+        self.runtime.check()
+
+    def call(self, verb: str, request: Message, reply: type[Reply]) -> Reply:
+        """See `ControlApi.call`."""
+        return answer(self.runtime, verb, request, reply)
+
+    def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
+        """See `ControlApi.watch`."""
+        return self.runtime.watch(request)
+
+    def depose(self, request: pb.Leadership) -> pb.Leadership:
+        """See `ControlApi.depose`; nothing to a coordinator that is alone."""
         if self.on_deposed is not None:
-            self.on_deposed(epoch)
+            self.on_deposed(request.epoch)
+        return request

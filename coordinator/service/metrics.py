@@ -11,13 +11,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front
 from fabric.errors import FabricError
 from fabric.event_time import END_OF_TIME, IDLE
 
@@ -32,7 +33,7 @@ _AGENT: tuple[tuple[str, str], ...] = (
 class CoordinatorCollector(Collector):
     """Of `control`, a runtime or a `Front`; one that does not lead tells only that."""
 
-    def __init__(self, control: Any) -> None:
+    def __init__(self, control: CoordinatorRuntime | Front) -> None:
         self._control = control
         self._lock = threading.Lock()
         self._known: dict[str, tuple[pb.JobState, int]] = {}

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
 import grpc
 import uvloop
 
 from fabric._cython.shuffle.wire.admission import Admission, surge
 from fabric.clock import Clock
-from fabric.control.control_pb2_grpc import add_ControlServicer_to_server
 from fabric.control.rpc import server_options
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.runtime.runtime import CoordinatorRuntime, Log
+from fabric.coordinator.runtime.log import Log
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.auth import AuthInterceptor
 from fabric.coordinator.service.calls import ControlService
 from fabric.coordinator.service.front import Front
@@ -93,8 +92,8 @@ class ControlServer:
         options = server_options(
             config.message_bytes_max, surge(config.connections_max), config.handshake_s
         )
-        server: Any = grpc.aio.server(interceptors=(self._auth,), options=options)
-        add_ControlServicer_to_server(self._service, server)  # type: ignore[no-untyped-call]
+        server = grpc.aio.server(interceptors=(self._auth,), options=options)
+        server.add_generic_rpc_handlers((self._service.handler(),))
         host, port = config.host, config.port
         shown = f"[{host}]" if ":" in host else host
         try:
@@ -114,11 +113,11 @@ class ControlServer:
         await self._stopped.wait()
         await server.stop(STOP_S)
 
-    def _bind(self, server: Any, address: str) -> int:
+    def _bind(self, server: grpc.aio.Server, address: str) -> int:
         """Listen on one address; returns the port."""
         certificate, key = self._config.tls_certificate, self._config.tls_key
         if certificate is None or key is None:
-            return int(server.add_insecure_port(address))
+            return server.add_insecure_port(address)
         chain, private = read_pair(certificate, key)
         credentials = grpc.ssl_server_credentials([(private, chain)])
-        return int(server.add_secure_port(address, credentials))
+        return server.add_secure_port(address, credentials)

@@ -1,28 +1,27 @@
 """The control API over gRPC.
 
-One job: `GrpcControl`, which calls a coordinator elsewhere and raises `FabricError`s. It may be
-used from any thread; at most `CALLS_MAX` calls are under way at a time. When the coordinator goes
-away, or is none that leads, calls look for the leader by themselves (`search.py`).
+`GrpcControl` carries verbs to a coordinator elsewhere and raises `FabricError`s. It may be used
+from any thread; at most `CALLS_MAX` calls are under way at a time. When the coordinator goes away,
+or is none that leads, calls look for the leader by themselves (`leader.py`).
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from fabric.control import control_pb2 as pb
-from fabric.control.control_pb2_grpc import ControlStub
+from fabric.control.api import ControlApi, Reply
 from fabric.control.leader import Addresses, Search, is_repeatable
-from fabric.control.rpc import CALLS_MAX, bearer, close_channel, connect, open_channel
+from fabric.control.rpc import CALLS_MAX, bearer, close_channel, connect, open_channel, unary, watch
 from fabric.errors import FabricError, PeerLostError
 from fabric.security.callers import PEER_KEY, current
-
-Reply = TypeVar("Reply")
 
 CONNECT_S = 3.0
 CALL_S = 30.0
@@ -37,7 +36,7 @@ WATCH_S = 10.0
 got stuck on its way is noticed when it ends."""
 
 
-class GrpcControl:
+class GrpcControl(ControlApi):
     """The coordinator at ``host:port``, or the leader of those at ``host:port,host:port``.
 
     See `ControlApi` for the calls, `open_channel` for TLS. A coordinator that never answered is
@@ -64,19 +63,26 @@ class GrpcControl:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._calls = threading.BoundedSemaphore(CALLS_MAX)
-        self._channel: Any = None
-        self._stub: Any = None
+        self._channel: grpc.Channel | None = None
 
     def __repr__(self) -> str:
         return f"GrpcControl({self.address!r})"
 
-    def submit(self, request: pb.SubmitRequest) -> pb.JobStatus:
-        """See `ControlApi.submit`."""
-        return self._call("Submit", request, pb.JobStatus, PLAN_S)
-
-    def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
-        """See `ControlApi.explain`."""
-        return self._call("Explain", request, pb.ExplainReply, PLAN_S)
+    def call(self, verb: str, request: Message, reply: type[Reply]) -> Reply:
+        """The coordinator's reply; a call that failed is made again where that does no harm."""
+        within_s = PLAN_S if isinstance(request, pb.SubmitRequest) else CALL_S
+        search = self._search(request)
+        while True:
+            channel = None
+            try:
+                channel = self._ready()
+                with self._calls, _open_channel():
+                    ask = unary(channel, verb, reply)
+                    found = ask(request, metadata=self._headers(), timeout=within_s)
+                self._answered = True
+                return found
+            except (grpc.RpcError, PeerLostError) as error:
+                self._lost(search, channel, error)
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
         """See `ControlApi.watch`; closing the iterator ends the call.
@@ -85,72 +91,25 @@ class GrpcControl:
         """
         search = self._search(request)
         while True:
-            stub, call, heard = None, None, False
+            channel, heard = None, False
+            call: Any = None
             try:
-                stub = self._ready()
+                channel = self._ready()
                 with _open_channel():
-                    call = stub.Watch(request, metadata=self._metadata, timeout=self._watch_s)
+                    call = watch(channel)(request, metadata=self._metadata, timeout=self._watch_s)
                 for status in call:
                     self._answered, search, heard = True, self._search(request), True
                     yield status
                 return
             except (grpc.RpcError, PeerLostError) as error:
                 if not _timed_out(error):
-                    self._lost(search, stub, error)
+                    self._lost(search, channel, error)
                 elif not heard:
                     silent = f"the coordinator at {self._addresses.current} did not answer in time"
-                    self._lost(search, stub, PeerLostError(silent))
+                    self._lost(search, channel, PeerLostError(silent))
             finally:
                 if call is not None:
                     call.cancel()
-
-    def cancel(self, request: pb.JobRequest) -> pb.JobStatus:
-        """See `ControlApi.cancel`."""
-        return self._call("Cancel", request, pb.JobStatus)
-
-    def release(self, request: pb.JobRequest) -> pb.JobStatus:
-        """See `ControlApi.release`."""
-        return self._call("Release", request, pb.JobStatus)
-
-    def restart(self, request: pb.RestartRequest) -> pb.JobStatus:
-        """See `ControlApi.restart`."""
-        return self._call("Restart", request, pb.JobStatus)
-
-    def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
-        """See `ControlApi.list_tasks`."""
-        return self._call("ListTasks", request, pb.TaskList)
-
-    def list_checkpoints(self, request: pb.CheckpointsRequest) -> pb.CheckpointList:
-        """See `ControlApi.list_checkpoints`."""
-        return self._call("ListCheckpoints", request, pb.CheckpointList)
-
-    def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
-        """See `ControlApi.job_plan`."""
-        return self._call("JobPlan", request, pb.ExplainReply)
-
-    def list_events(self, request: pb.EventsRequest) -> pb.EventList:
-        """See `ControlApi.list_events`."""
-        return self._call("ListEvents", request, pb.EventList)
-
-    def drain(self, request: pb.DrainRequest) -> pb.AgentStatus:
-        """See `ControlApi.drain`."""
-        return self._call("Drain", request, pb.AgentStatus)
-
-    def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
-        """See `ControlApi.list_jobs`."""
-        return self._call("ListJobs", request, pb.JobList)
-
-    def list_agents(self, request: pb.ListRequest) -> pb.AgentList:
-        """See `ControlApi.list_agents`."""
-        return self._call("ListAgents", request, pb.AgentList)
-
-    def locate(self, request: pb.LocateRequest) -> pb.Locations:
-        """See `ControlApi.locate`."""
-        return self._call("Locate", request, pb.Locations)
-
-    def dataset(self, request: pb.DatasetRequest) -> pb.DatasetReply:
-        """See `ControlApi.dataset`."""
-        return self._call("Dataset", request, pb.DatasetReply)
 
     def wait_no_more(self) -> None:
         """From now on, a coordinator that does not answer is told at once."""
@@ -160,26 +119,9 @@ class GrpcControl:
         """Let the connection go; may be called again."""
         with self._lock:
             self._over.set()
-            channel, self._channel, self._stub = self._channel, None, None
+            channel, self._channel = self._channel, None
         if channel is not None:
             close_channel(channel)
-
-    def _call(
-        self, method: str, request: Any, reply: type[Reply], within_s: float = CALL_S
-    ) -> Reply:
-        search = self._search(request)
-        while True:
-            stub = None
-            try:
-                stub = self._ready()
-                call: Callable[..., Any] = getattr(stub, method)
-                with self._calls, _open_channel():
-                    answer = call(request, metadata=self._headers(), timeout=within_s)
-                self._answered = True
-                assert isinstance(answer, reply)
-                return answer
-            except (grpc.RpcError, PeerLostError) as error:
-                self._lost(search, stub, error)
 
     def _headers(self) -> tuple[tuple[str, str | bytes], ...]:
         """Our token and, in a call of somebody else's, whom we ask for."""
@@ -187,7 +129,7 @@ class GrpcControl:
         told = () if caller is None else ((PEER_KEY, caller.subject.encode()),)
         return (*self._metadata, *told)
 
-    def _search(self, request: Any) -> Search:
+    def _search(self, request: Message) -> Search:
         return Search(
             self._addresses,
             self._find_s,
@@ -196,7 +138,9 @@ class GrpcControl:
             now_s=time.monotonic,
         )
 
-    def _lost(self, search: Search, stub: Any, error: grpc.RpcError | FabricError) -> None:
+    def _lost(
+        self, search: Search, used: grpc.Channel | None, error: grpc.RpcError | FabricError
+    ) -> None:
         """Wait for the next try, elsewhere; or raise what the call failed with."""
         try:
             if self._over.is_set():
@@ -206,19 +150,19 @@ class GrpcControl:
             self._answered = False  # the next call need not wait as long again
             raise
         with self._lock:
-            channel = self._channel if stub is self._stub else None
+            channel = self._channel if used is self._channel else None
             if channel is not None:
-                self._channel = self._stub = None
+                self._channel = None
         if channel is not None:
             close_channel(channel)
         self._over.wait(pause_s)
 
-    def _ready(self) -> Any:
-        """The stub, over a channel that has been up at least once."""
+    def _ready(self) -> grpc.Channel:
+        """A channel that has been up at least once."""
         with self._lock:
             if self._over.is_set():
                 raise PeerLostError(f"this connection to {self.address} is closed")
-            if self._stub is None:
+            if self._channel is None:
                 address = self._addresses.current
                 channel = open_channel(address, self._tls_roots, insecure=self._insecure)
                 try:
@@ -228,8 +172,7 @@ class GrpcControl:
                     close_channel(channel)
                     raise
                 self._channel = channel
-                self._stub = ControlStub(channel)  # type: ignore[no-untyped-call]
-            return self._stub
+            return self._channel
 
 
 @contextmanager

@@ -852,13 +852,11 @@ class RestartRequest(_message.Message):
     from_path: str
     def __init__(self, job_id: _Optional[str] = ..., from_path: _Optional[str] = ...) -> None: ...
 
-class DrainRequest(_message.Message):
-    __slots__ = ("agent_id", "undo")
+class AgentRequest(_message.Message):
+    __slots__ = ("agent_id",)
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
-    UNDO_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
-    undo: bool
-    def __init__(self, agent_id: _Optional[str] = ..., undo: _Optional[bool] = ...) -> None: ...
+    def __init__(self, agent_id: _Optional[str] = ...) -> None: ...
 
 class CheckpointsRequest(_message.Message):
     __slots__ = ("job_id", "checkpoint")
@@ -1095,20 +1093,22 @@ class AgentList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentStatus, _Mapping]]] = ...) -> None: ...
 
 class DatasetRequest(_message.Message):
-    __slots__ = ("begin", "commit", "abort", "drop", "list", "view")
+    __slots__ = ("begin", "commit", "abort", "drop", "list", "view", "take_back")
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
     DROP_FIELD_NUMBER: _ClassVar[int]
     LIST_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
+    TAKE_BACK_FIELD_NUMBER: _ClassVar[int]
     begin: DatasetBegin
     commit: DatasetCommit
     abort: DatasetAbort
     drop: DatasetDrop
     list: DatasetList
     view: DatasetView
-    def __init__(self, begin: _Optional[_Union[DatasetBegin, _Mapping]] = ..., commit: _Optional[_Union[DatasetCommit, _Mapping]] = ..., abort: _Optional[_Union[DatasetAbort, _Mapping]] = ..., drop: _Optional[_Union[DatasetDrop, _Mapping]] = ..., list: _Optional[_Union[DatasetList, _Mapping]] = ..., view: _Optional[_Union[DatasetView, _Mapping]] = ...) -> None: ...
+    take_back: DatasetTakeBack
+    def __init__(self, begin: _Optional[_Union[DatasetBegin, _Mapping]] = ..., commit: _Optional[_Union[DatasetCommit, _Mapping]] = ..., abort: _Optional[_Union[DatasetAbort, _Mapping]] = ..., drop: _Optional[_Union[DatasetDrop, _Mapping]] = ..., list: _Optional[_Union[DatasetList, _Mapping]] = ..., view: _Optional[_Union[DatasetView, _Mapping]] = ..., take_back: _Optional[_Union[DatasetTakeBack, _Mapping]] = ...) -> None: ...
 
 class DatasetBegin(_message.Message):
     __slots__ = ("name", "schema", "keys", "n_partitions", "mode", "idempotency_key", "replicas", "subject")
@@ -1139,12 +1139,16 @@ class DatasetCommit(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ...) -> None: ...
 
 class DatasetAbort(_message.Message):
-    __slots__ = ("transaction", "committed")
+    __slots__ = ("transaction",)
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
-    COMMITTED_FIELD_NUMBER: _ClassVar[int]
     transaction: str
-    committed: bool
-    def __init__(self, transaction: _Optional[str] = ..., committed: _Optional[bool] = ...) -> None: ...
+    def __init__(self, transaction: _Optional[str] = ...) -> None: ...
+
+class DatasetTakeBack(_message.Message):
+    __slots__ = ("transaction",)
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    def __init__(self, transaction: _Optional[str] = ...) -> None: ...
 
 class DatasetDrop(_message.Message):
     __slots__ = ("name",)

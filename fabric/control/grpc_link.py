@@ -15,10 +15,9 @@ from typing import Any
 import grpc
 
 from fabric.control import control_pb2 as pb
-from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.leader import Addresses
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
-from fabric.control.rpc import bearer, connect, from_rpc, lost, open_channel
+from fabric.control.rpc import attach, bearer, connect, from_rpc, lost, open_channel
 from fabric.errors import FabricError, InternalError, NotLeaderError, PeerLostError
 
 WELCOME_S = 5.0
@@ -96,14 +95,13 @@ class GrpcLink:
 class _Stream:
     """One attachment, from hello to goodbye or loss."""
 
-    def __init__(self, channel: Any, metadata: Any, address: str, hello: pb.Hello) -> None:
+    def __init__(self, channel: grpc.Channel, metadata: Any, address: str, hello: pb.Hello) -> None:
         self._channel, self._address, self._hello = channel, address, hello
         self._outbox: queue.SimpleQueue[pb.AgentMessage | None] = queue.SimpleQueue()
         self._outbox.put(pb.AgentMessage(hello=hello))
         self._over = threading.Event()
         self._closing = False
-        stub = ControlStub(channel)  # type: ignore[no-untyped-call]
-        self._call: Any = stub.Attach(self._messages(), metadata=metadata)
+        self._call: Any = attach(channel)(self._messages(), metadata=metadata)
         self._threads: list[threading.Thread] = []
 
     def welcome(self) -> pb.CoordinatorMessage:

@@ -12,9 +12,11 @@ import threading
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from fabric.config import TLS
 from fabric.control import control_pb2 as pb
+from fabric.control.api import SERVICE, Reply
 from fabric.control.errors import from_detail, to_detail
 from fabric.errors import (
     AuthError,
@@ -55,7 +57,9 @@ _CODES: tuple[tuple[type[FabricError], grpc.StatusCode], ...] = (
 Options = list[tuple[str, int]]
 
 
-def open_channel(address: str, tls_roots: bytes | None = None, *, insecure: bool = False) -> Any:
+def open_channel(
+    address: str, tls_roots: bytes | None = None, *, insecure: bool = False
+) -> grpc.Channel:
     """A channel to the coordinator at ``host:port`` or, with TLS, at ``grpc+tls://host:port``.
 
     `tls_roots` are the certificates (PEM) that may have signed the coordinator's, instead of those
@@ -71,6 +75,34 @@ def open_channel(address: str, tls_roots: bytes | None = None, *, insecure: bool
         )
     check_clear(address, insecure)
     return grpc.insecure_channel(address, options=client_options())
+
+
+def unary(
+    channel: grpc.Channel, verb: str, reply: type[Reply]
+) -> grpc.UnaryUnaryMultiCallable[Message, Reply]:
+    """The call of a verb with one reply."""
+    return channel.unary_unary(_path(verb), to_bytes, reply.FromString)
+
+
+def watch(channel: grpc.Channel) -> grpc.UnaryStreamMultiCallable[pb.JobRequest, pb.JobStatus]:
+    """The call that gives one status of a job after the other."""
+    return channel.unary_stream(_path("Watch"), to_bytes, pb.JobStatus.FromString)
+
+
+def attach(
+    channel: grpc.Channel,
+) -> grpc.StreamStreamMultiCallable[pb.AgentMessage, pb.CoordinatorMessage]:
+    """The call that is an agent's link."""
+    return channel.stream_stream(_path("Attach"), to_bytes, pb.CoordinatorMessage.FromString)
+
+
+def to_bytes(message: Message) -> bytes:
+    """A message as it travels."""
+    return message.SerializeToString()
+
+
+def _path(rpc: str) -> str:
+    return f"/{SERVICE.full_name}/{rpc}"
 
 
 def client_options() -> Options:
@@ -180,7 +212,7 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
 
 
 def connect(
-    channel: Any,
+    channel: grpc.Channel,
     address: str,
     within_s: float,
     tls_roots: bytes | None = None,
@@ -197,7 +229,7 @@ def connect(
         raise (lost(address) if hurried else unreachable(address, tls_roots)) from None
 
 
-def close_channel(channel: Any) -> None:
+def close_channel(channel: grpc.Channel) -> None:
     """Close a channel, in a thread of its own, so that Ctrl-C interrupts only the wait for it.
 
     A `KeyboardInterrupt` within gRPC's own closing leaves the channel half closed for good, and who

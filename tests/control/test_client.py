@@ -19,14 +19,15 @@ import pytest
 from fabric.clock import SystemClock
 from fabric.control import client
 from fabric.control import control_pb2 as pb
+from fabric.control.api import SERVICE
 from fabric.control.client import GrpcControl
-from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.grpc_link import GrpcLink
 from fabric.control.link import LocalLink
 from fabric.control.rpc import ERROR_KEY
-from fabric.coordinator.service.auth import SCOPES, SERVICE
+from fabric.coordinator.service.auth import SCOPES
 from fabric.errors import AuthError, ConfigError, NotFoundError, PeerLostError, PlanError
 from fabric.security.tokens import Scope, Signer
+from tests.support.control_stub import control_stub
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_unexpected_errors_tell_nothing_but_are_logged(
 
 def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
     channel = grpc.insecure_channel(address)
-    stub = ControlStub(channel)
+    stub = control_stub(channel)
     requests = {
         "Submit": pb.SubmitRequest(),
         "Explain": pb.SubmitRequest(),
@@ -159,7 +160,8 @@ def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
         "ListCheckpoints": pb.CheckpointsRequest(),
         "JobPlan": pb.JobRequest(),
         "ListEvents": pb.EventsRequest(),
-        "Drain": pb.DrainRequest(),
+        "Drain": pb.AgentRequest(),
+        "Undrain": pb.AgentRequest(),
         "ListJobs": pb.ListRequest(),
         "ListAgents": pb.ListRequest(),
         "Locate": pb.LocateRequest(),
@@ -180,9 +182,7 @@ def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
 
 
 def test_the_table_of_scopes_names_every_call() -> None:
-    service = pb.DESCRIPTOR.services_by_name["Control"]
-    assert {method.name for method in service.methods} == set(SCOPES)
-    assert f"/{service.full_name}/" == SERVICE
+    assert {method.name for method in SERVICE.methods} == set(SCOPES)
 
 
 @pytest.mark.parametrize("method", SCOPES)

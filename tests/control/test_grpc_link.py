@@ -135,12 +135,12 @@ def test_an_agent_of_another_release(served: Any, make_agent: Any, version: str)
 def test_the_first_message_must_be_a_hello(served: Any) -> None:
     import grpc
 
-    from fabric.control.control_pb2_grpc import ControlStub
+    from tests.support.control_stub import control_stub
 
     with grpc.insecure_channel(served.address) as channel:
         beat = pb.AgentMessage(heartbeat=pb.Heartbeat())
         metadata = [("authorization", f"Bearer {served.token('agent')}")]
-        call = ControlStub(channel).Attach(iter([beat]), metadata=metadata, timeout=20)
+        call = control_stub(channel).Attach(iter([beat]), metadata=metadata, timeout=20)
         with pytest.raises(grpc.RpcError, match="must be its hello"):
             next(call)
 

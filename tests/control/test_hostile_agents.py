@@ -11,8 +11,8 @@ import pytest
 
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
-from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.rpc import bearer
+from tests.support.control_stub import control_stub
 
 HELLO = pb.Hello(agent_id="a", address="grpc+tcp://127.0.0.1:1", slots=1, cpus=1)
 
@@ -21,7 +21,7 @@ HELLO = pb.Hello(agent_id="a", address="grpc+tcp://127.0.0.1:1", slots=1, cpus=1
 def attached(served: Any, *messages: pb.AgentMessage) -> Iterator[Any]:
     """A call of Attach that says these messages and then nothing more."""
     with grpc.insecure_channel(served.address) as channel:
-        stub = ControlStub(channel)  # type: ignore[no-untyped-call]
+        stub = control_stub(channel)
         yield stub.Attach(iter(messages), metadata=bearer(served.token("agent")), timeout=60)
 
 
@@ -47,6 +47,6 @@ def test_a_link_that_breaks_as_it_begins_has_an_end(served: Any) -> None:
 @pytest.mark.parametrize("epoch", [0, 2, (1 << 64) - 1])
 def test_nobody_is_deposed_by_what_a_token_says(served: Any, epoch: int) -> None:
     with grpc.insecure_channel(served.address) as channel:
-        stub: Any = ControlStub(channel)  # type: ignore[no-untyped-call]
+        stub: Any = control_stub(channel)
         stub.Depose(pb.Leadership(epoch=epoch), metadata=bearer(served.token("agent")), timeout=60)
     assert served.runtime.broken is None

@@ -16,6 +16,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
 from fabric.control.leader import Addresses, Search, is_repeatable
+from fabric.control.rpc import unary
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.front import Front, Standby
@@ -231,12 +232,12 @@ def test_a_deposed_leader_is_told(make: Any) -> None:
     one = make()
     stub = pb.Leadership(epoch=7, address="b:1")
     with closing(GrpcControl(one.address, one.token("agent"))) as control:
-        ready: Any = control._ready()
+        depose = unary(control._ready(), "Depose", pb.Leadership)
         metadata = [("authorization", f"Bearer {one.token('agent')}")]
-        assert ready.Depose(stub, metadata=metadata, timeout=60) == stub  # alone: nothing to it
+        assert depose(stub, metadata=metadata, timeout=60) == stub  # alone: nothing to it
         one.front.on_deposed = heard.append
-        ready.Depose(stub, metadata=metadata, timeout=60)
+        depose(stub, metadata=metadata, timeout=60)
         submit = [("authorization", f"Bearer {one.token('submit')}")]
         with pytest.raises(grpc.RpcError):
-            ready.Depose(stub, metadata=submit, timeout=60)
+            depose(stub, metadata=submit, timeout=60)
     assert heard == [7]

@@ -15,8 +15,8 @@ import pytest
 from fabric.clients.session.job import Job
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
-from fabric.control.control_pb2_grpc import ControlServicer, add_ControlServicer_to_server
 from fabric.errors import InternalError
+from tests.support.control_stub import add_control
 
 JOB = pb.JobRequest(job_id="job-1")
 RUNNING = pb.JobStatus(job_id="job-1", state=pb.JOB_RUNNING)
@@ -24,7 +24,7 @@ FINISHED = pb.JobStatus(job_id="job-1", state=pb.JOB_FINISHED)
 GUARD_S = 60.0
 
 
-class Coordinator(ControlServicer):
+class Coordinator:
     """Answers each watch as the next of `streams` does."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Coordinator(ControlServicer):
 def coordinator() -> Iterator[SimpleNamespace]:
     told = Coordinator()
     server = grpc.server(ThreadPoolExecutor(4))
-    add_ControlServicer_to_server(told, server)  # type: ignore[no-untyped-call]
+    add_control(told, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
 

@@ -109,7 +109,7 @@ def test_an_agent_that_drains_hands_on_what_it_holds(own: LocalFabric, table: Pa
     with connect(own) as session:
         job = session.submit(session.read_parquet(table).exchange("k")).wait()
         leaving = own.agent_id(1)
-        own.control.drain(pb.DrainRequest(agent_id=leaving))
+        own.control.drain(pb.AgentRequest(agent_id=leaving))
         wait_until(lambda: state(own, leaving) == "drained", 30)
         assert own.terminate(1) == 0
         assert checksum(job.collect()) == checksum(TABLE)
@@ -120,13 +120,13 @@ def test_an_agent_that_drains_hands_on_what_it_holds(own: LocalFabric, table: Pa
 def test_draining_can_be_undone(own: LocalFabric, table: Path) -> None:
     with connect(own) as session:
         for i in range(2):
-            own.control.drain(pb.DrainRequest(agent_id=own.agent_id(i)))
+            own.control.drain(pb.AgentRequest(agent_id=own.agent_id(i)))
         job = session.submit(sums(session, table))
         assert job.status.state == pb.JOB_QUEUED  # nobody takes tasks
-        own.control.drain(pb.DrainRequest(agent_id=own.agent_id(0), undo=True))
+        own.control.undrain(pb.AgentRequest(agent_id=own.agent_id(0)))
         assert answer(job.wait()) == EXPECTED
         with pytest.raises(NotFoundError, match="there is no agent 'nobody'"):
-            own.control.drain(pb.DrainRequest(agent_id="nobody"))
+            own.control.drain(pb.AgentRequest(agent_id="nobody"))
 
 
 def state(running: LocalFabric, agent_id: str) -> str:

@@ -81,8 +81,8 @@ def who_did(served: Any, kind: str) -> str:
 def test_over_grpc(served: Any, request_: pb.SubmitRequest) -> None:
     with closing(GrpcControl(served.address, served.token("submit"))) as control:
         job = pb.JobRequest(job_id=control.submit(request_).job_id)
-        control.drain(pb.DrainRequest(agent_id="a"))
-        control.drain(pb.DrainRequest(agent_id="a", undo=True))
+        control.drain(pb.AgentRequest(agent_id="a"))
+        control.undrain(pb.AgentRequest(agent_id="a"))
         control.release(job)
         control.cancel(job)
         begin = pb.DatasetBegin(
@@ -122,7 +122,7 @@ def test_through_a_form(served: Any) -> None:
 
 
 def test_an_agent_says_whom_it_asks_for_and_nobody_else_may(served: Any) -> None:
-    asked = pb.DrainRequest(agent_id="a")
+    asked = pb.AgentRequest(agent_id="a")
     for scope, undo, shown in (
         ("agent", False, "dora by agent-1 from 127.0.0.1:"),
         ("submit", True, "agent-1 from 127.0.0.1:"),
@@ -131,8 +131,7 @@ def test_an_agent_says_whom_it_asks_for_and_nobody_else_may(served: Any) -> None
             closing(GrpcControl(served.address, served.token(scope, "agent-1"))) as control,
             calling(Caller(DORA)),
         ):
-            asked.undo = undo
-            control.drain(asked)
+            (control.undrain if undo else control.drain)(asked)
         kind = "agent works again" if undo else "agent drains"
         assert who_did(served, kind).startswith(shown)
 
@@ -143,7 +142,7 @@ def test_refused_calls_are_in_the_log(served: Any) -> None:
         ("nonsense", "somebody from 127.0.0.1:"),
     ):
         with closing(GrpcControl(served.address, token)) as control, pytest.raises(AuthError):
-            control.drain(pb.DrainRequest(agent_id="a"))
+            control.drain(pb.AgentRequest(agent_id="a"))
         wait_until(lambda: any(event == "call refused" for event, _ in served.logged))
         ((_, fields),) = [one for one in served.logged if one[0] == "call refused"]
         assert fields["method"] == "Drain"

@@ -344,7 +344,7 @@ def learn_control(coordinator: Watched, roots: Sequence[Node]) -> None:
         "DatasetRequest": [
             pb.DatasetRequest(begin=pb.DatasetBegin(name="d", schema=schema, mode="create")),
             pb.DatasetRequest(commit=pb.DatasetCommit(transaction="tx", parts=[part])),
-            pb.DatasetRequest(abort=pb.DatasetAbort(transaction="tx", committed=True)),
+            pb.DatasetRequest(take_back=pb.DatasetTakeBack(transaction="tx")),
             pb.DatasetRequest(drop=pb.DatasetDrop(name="d")),
         ],
         "hello": [pb.AgentMessage(hello=hello(f"hostile-{n}")) for n in range(4)],

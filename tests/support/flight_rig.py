@@ -131,8 +131,8 @@ class RigControl:
                     if changed is not None:
                         self.push(datasets=[location])
                     return pb.DatasetReply(location=location, addresses=self.addresses)
-                case "abort" if request.abort.committed:
-                    _, without = self.catalogue.take_back(request.abort.transaction)
+                case "take_back":
+                    _, without = self.catalogue.take_back(request.take_back.transaction)
                     if without is not None:
                         self.push(datasets=[without])
                 case "abort":

@@ -187,9 +187,11 @@ class SparkControl(ControlApi):
         """None: Spark writes its own."""
         return pb.EventList()
 
-    def drain(self, request: pb.DrainRequest) -> pb.AgentStatus:
+    def drain(self, request: pb.AgentRequest) -> pb.AgentStatus:
         """There is no agent to drain."""
         raise NotFoundError("Spark's executors are no agents; nothing can be drained here")
+
+    undrain = drain
 
     def list_agents(self, request: pb.ListRequest) -> pb.AgentList:
         """None: Spark's executors are no agents."""

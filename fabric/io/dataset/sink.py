@@ -160,8 +160,8 @@ def take_back(handles: Sequence[Handle]) -> None:
     """Have a version without these rows follow; readers of earlier ones keep them."""
     access = current()
     for transaction in _by_transaction(handles):
-        abort = pb.DatasetAbort(transaction=transaction, committed=True)
-        reply = access.control.dataset(pb.DatasetRequest(abort=abort))
+        taken = pb.DatasetTakeBack(transaction=transaction)
+        reply = access.control.dataset(pb.DatasetRequest(take_back=taken))
         if reply.HasField("location"):
             access.locations.merge(pb.Locations(datasets=[reply.location]))
 

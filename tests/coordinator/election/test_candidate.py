@@ -18,11 +18,11 @@ import pytest
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
-from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.rpc import bearer, from_rpc
 from fabric.errors import NotLeaderError
 from fabric.security.secret import load
 from fabric.security.tokens import Signer
+from tests.support.control_stub import control_stub
 from tests.support.postgres import PostgresServer
 from tests.support.wait import wait_until
 
@@ -65,7 +65,7 @@ class Coordinator:
         metadata = bearer((self.home / "token").read_text().strip())
         with grpc.insecure_channel(self.address) as channel:
             try:
-                ControlStub(channel).ListJobs(pb.ListRequest(), metadata=metadata, timeout=10)
+                control_stub(channel).ListJobs(pb.ListRequest(), metadata=metadata, timeout=10)
             except grpc.RpcError as error:
                 return from_rpc(error, self.address)
         return None
@@ -157,7 +157,7 @@ def test_an_agents_token_deposes_no_leader(start: Starts, metadata_url: str) -> 
     told = pb.Leadership(epoch=1 << 40, address="127.0.0.1:1")
     before = epoch(metadata_url)
     with grpc.insecure_channel(one.address) as channel:
-        depose: Any = ControlStub(channel).Depose  # type: ignore[no-untyped-call]
+        depose: Any = control_stub(channel).Depose
         for _ in range(20):
             depose(told, metadata=bearer(token), timeout=60)
             assert one.leads()

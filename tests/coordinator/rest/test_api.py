@@ -292,12 +292,18 @@ def test_restart_and_drain_pass_on_what_they_are_given(
         asked.append(request)
         return pb.JobStatus(job_id=request.job_id, state=pb.JOB_RUNNING)
 
-    def drain(request: pb.DrainRequest) -> pb.AgentStatus:
+    def drain(request: pb.AgentRequest) -> pb.AgentStatus:
         asked.append(request)
         return pb.AgentStatus(agent_id=request.agent_id, state="draining")
 
     monkeypatch.setattr(served.runtime, "restart", restart)
+
+    def undrain(request: pb.AgentRequest) -> pb.AgentStatus:
+        asked.append((request, "undone"))
+        return pb.AgentStatus(agent_id=request.agent_id, state="active")
+
     monkeypatch.setattr(served.runtime, "drain", drain)
+    monkeypatch.setattr(served.runtime, "undrain", undrain)
     assert api.post("/jobs/x/restart", json={"from_path": "a/b"}).json()["state"] == "running"
     assert api.post("/jobs/x/restart").status_code == 200
     assert api.post("/agents/a/drain").json()["state"] == "draining"
@@ -305,8 +311,8 @@ def test_restart_and_drain_pass_on_what_they_are_given(
     assert asked == [
         pb.RestartRequest(job_id="x", from_path="a/b"),
         pb.RestartRequest(job_id="x"),
-        pb.DrainRequest(agent_id="a"),
-        pb.DrainRequest(agent_id="a", undo=True),
+        pb.AgentRequest(agent_id="a"),
+        (pb.AgentRequest(agent_id="a"), "undone"),
     ]
 
 

@@ -21,7 +21,6 @@ import pytest
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
-from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.rpc import bearer, open_channel
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.rest.app import Behind
@@ -38,6 +37,7 @@ from fabric.plan.nodes import Limit, Node, Plan, Scan, Select, Union
 from fabric.plan.sources import FileSource, FlightSource, MemorySource
 from fabric.security.tokens import Signer
 from fabric.wanted import asking, check_wanted
+from tests.support.control_stub import control_stub
 from tests.support.wait import wait_until
 
 GUARD_S = 60.0
@@ -282,7 +282,7 @@ def flight_plan(port: int) -> pb.SubmitRequest:
 def test_a_grpc_client_that_gives_up_ends_the_work(tmp_path: Path) -> None:
     with serving(SimpleNamespace(submit=until_unwanted), tmp_path) as served:
         channel = open_channel(served.address)
-        submit: Any = ControlStub(channel).Submit  # type: ignore[no-untyped-call]
+        submit: Any = control_stub(channel).Submit
         call = submit.future(pb.SubmitRequest(), metadata=bearer(served.token))
         wait_until(lambda: served.planning.n_at_work == 1, GUARD_S)
         call.cancel()
@@ -323,7 +323,7 @@ def test_texts_of_a_call_are_bounded(tmp_path: Path, call: str, asked: Any) -> N
     calls = dict.fromkeys(("cancel", "submit", "dataset", "restart"), taken.append)
     with serving(SimpleNamespace(**calls), tmp_path) as served:
         channel = open_channel(served.address)
-        ask: Any = getattr(ControlStub(channel), call)  # type: ignore[no-untyped-call]
+        ask: Any = getattr(control_stub(channel), call)
         with pytest.raises(grpc.RpcError) as caught:
             ask(asked, metadata=bearer(served.token), timeout=GUARD_S)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -335,7 +335,7 @@ def test_texts_of_a_call_are_bounded(tmp_path: Path, call: str, asked: Any) -> N
 def test_a_limit_that_was_met_has_a_status_of_its_own(tmp_path: Path) -> None:
     with serving(SimpleNamespace(submit=until_unwanted), tmp_path, plan_s=0.1) as served:
         channel = open_channel(served.address)
-        submit: Any = ControlStub(channel).Submit  # type: ignore[no-untyped-call]
+        submit: Any = control_stub(channel).Submit
         with pytest.raises(grpc.RpcError) as caught:
             submit(pb.SubmitRequest(), metadata=bearer(served.token), timeout=GUARD_S)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
