@@ -90,7 +90,7 @@ def first_value(batch: pa.RecordBatch) -> int:
 
 def pipes_run(case: Case) -> BatchRun:
     """Fabric's pipes: what carries a pipelined edge inside an agent."""
-    from fabric.agent.pipe import Mark, Pipes, Rows
+    from fabric.agent.pipes import Mark, Pipes, Rows
     from fabric.flight.header import Event
 
     port = (1, 0)

@@ -108,7 +108,7 @@ def serve(case: Case, stack: ExitStack, kind: str, busy: str) -> str:
 
 def agents(case: Case, busy: str) -> WireRun:
     """An agent reads another one's partitions."""
-    from fabric.agent.memory import prepare_process
+    from fabric.agent.process.memory import prepare_process
     from fabric.flight.remote import FlightTransport
     from fabric.flight.ticket import PartitionRequest
     from fabric.security.tokens import Signer

@@ -65,26 +65,25 @@ class Raw(fl.FlightServerBase):  # type: ignore[misc]
 @contextmanager
 def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
     """An agent's address and Unix socket; partition p of its store is stream p."""
-    from fabric.agent.memory import prepare_process
-    from fabric.agent.store import PartitionStore
+    from fabric._cython.shuffle.store.store import Store
+    from fabric.agent.process.memory import prepare_process
     from fabric.control import control_pb2 as pb
-    from fabric.flight.sockets import new_socket
-    from fabric.ids import EdgeId
+    from fabric.flight.connections import new_socket
     from tests.support.flight_rig import FlightRig
 
     prepare_process()
-    schema, edge, store = streams[0][0].schema, EdgeId(JOB, EDGE), PartitionStore(AGENT)
-    store.begin(edge, schema, len(streams), 0, 0)
+    schema, store = streams[0][0].schema, Store(AGENT)
+    store.begin(JOB, EDGE, schema, len(streams), 0, 0)
     for stream, batches in enumerate(streams):
         for batch in batches:
             bounds = [0] * (stream + 1) + [batch.num_rows] * (len(streams) - stream)
-            store.append(edge, 0, 0, batch, np.array(bounds, np.int64))
-    totals = store.seal(edge, 0, 0)
+            store.append(JOB, EDGE, 0, 0, batch, np.array(bounds, np.int64))
+    n_rows, n_bytes = store.seal(JOB, EDGE, 0, 0)
     location = pb.EdgeLocation(
         job_id=JOB, node_path=NODE, edge=EDGE, schema=schema.serialize().to_pybytes(),
         n_partitions=len(streams), kind=pb.EDGE_HASH, mode=pb.MODE_MATERIALISED,
         producers=[pb.Producer(task=0, attempt=0, agent_id=AGENT)], complete=True,
-        rows=totals.rows, bytes=totals.n_bytes,
+        rows=n_rows, bytes=n_bytes,
     )  # fmt: skip
     with (
         tempfile.TemporaryDirectory() as folder,

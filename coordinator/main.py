@@ -24,8 +24,8 @@ from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.endpoints import Parts, serving
 from fabric.coordinator.service.front import Front
 from fabric.errors import FabricError, StorageError
-from fabric.heap import allow_descriptors, bound_arenas, forbid_cores, settle_heap
 from fabric.io.places import guarding
+from fabric.process import allow_descriptors, bound_arenas, forbid_cores, settle_heap
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
 from fabric.settings import load

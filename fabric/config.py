@@ -190,13 +190,12 @@ class AgentConfig(Limits):
     see what every program needs of the agent's environment, and what `slot_environment` names; one
     that takes more than `slot_memory` is stopped.
 
-    `memory` bounds the whole process (see `fabric.agent.split`); without it, partitions may take
-    most of the machine's memory and queries are not bounded. What has no room is spilled to
-    `spill_folders` in turn (default: ``spill`` in its folder), in folders of its own there that go
-    with it; those of agents that died go after `sweep_s`. Of what one other agent sends,
-    `peer_bytes_max` may be here untaken, and tasks that gather their input have
-    `peer_requests_max` requests there at a time.
-    """
+    `memory` bounds the whole process (see `fabric.agent.process.memory`); without it, partitions
+    may take most of the machine's memory and queries are not bounded. What has no room is spilled
+    to `spill_folders` in turn (default: ``spill`` in its folder), in folders of its own there that
+    go with it; those of agents that died go after `sweep_s`. Of what one other agent sends,
+    `peer_bytes_max` may be here untaken, and tasks that gather their input have `peer_requests_max`
+    requests there at a time."""
 
     home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
     name: Annotated[str, "the agent's folder in the state folder"] = "1"

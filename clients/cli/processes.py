@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fabric.signals import sets
+from fabric.process import sets
 
 STOPPERS = (signal.SIGINT, signal.SIGTERM)
 POLL_S = 0.2

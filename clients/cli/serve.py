@@ -1,7 +1,7 @@
 """``fabric coordinator`` and ``fabric agent``: one process each, in the foreground.
 
 One job: settings from the command line (and ``FABRIC_AGENT_…`` variables) into the process's
-config. The processes themselves are `coordinator/main.py` and `fabric/agent/process.py`.
+config. The processes themselves are `coordinator/main.py` and `fabric/agent/process/main.py`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def agent(
     parent: Parent = 0,
 ) -> None:
     """Run an agent in the foreground; SIGTERM or Ctrl-C stops it."""
-    from fabric.agent.process import COMMAND, run_agent
+    from fabric.agent.process.main import COMMAND, run_agent
     from fabric.telemetry.logs import configure_logs
 
     end_with_parent(parent)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import FabricEngine
 from fabric.agent.runtime import AgentRuntime
-from fabric.agent.store import PartitionStore
 from fabric.clients.dataframe.streams.lengths import Length
 from fabric.clients.session.dry_run import may_run
 from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
@@ -35,9 +35,8 @@ from fabric.coordinator.runtime.log import say
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
 from fabric.flight.backend import Backend
-from fabric.flight.inprocess import InProcessTransport
+from fabric.flight.inprocess import InProcessTransport, read_result
 from fabric.flight.locations import LocationTable
-from fabric.flight.results import read_result
 from fabric.ids import new_id
 from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess
@@ -227,7 +226,7 @@ def _backend(
     """What the one agent holds; its datasets live as long as the session."""
     return Backend(
         agent_id=agent_id,
-        source=PartitionStore(agent_id),
+        source=Store(agent_id),
         locations=LocationTable(),
         datasets=DatasetFiles(folder, agent_id),
         control=coordinator,
@@ -246,7 +245,7 @@ def _agent(
         slots=slots,
         cpus=os.cpu_count() or 1,
     )
-    assert isinstance(backend.source, PartitionStore)
+    assert isinstance(backend.source, Store)
     assert isinstance(backend.datasets, DatasetFiles)
     return AgentRuntime(
         hello=hello,

@@ -36,7 +36,7 @@ from fabric.errors import (
 )
 from fabric.flight.client import Client
 from fabric.flight.descriptor import PutPath
-from fabric.flight.patience import patiently
+from fabric.flight.owners import patiently
 from fabric.ids import new_id
 from fabric.io.live import Feed
 from fabric.io.memory import table_of

@@ -24,8 +24,7 @@ from fabric.control.control_pb2 import DatasetLocation
 from fabric.errors import ConfigError, NotFoundError
 from fabric.flight.client import Client
 from fabric.flight.descriptor import PutPath
-from fabric.flight.patience import Kept, patiently
-from fabric.flight.spread import Spread
+from fabric.flight.owners import Kept, Spread, patiently
 from fabric.flight.transport import PutWriter
 
 

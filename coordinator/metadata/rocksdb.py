@@ -25,7 +25,7 @@ from fabric.coordinator.metadata.log_check import is_cut_short
 from fabric.coordinator.metadata.own_files import OwnFiles
 from fabric.coordinator.metadata.store import Table, Write, fenced, last_of_each
 from fabric.errors import FencedError, StorageError
-from fabric.state.rocksdb.stalls import impatient, is_stall, taken
+from fabric.state.rocksdb.database import impatient, is_stall, taken
 
 _EPOCH = b"epoch"
 _END = b"\xff"

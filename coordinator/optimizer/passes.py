@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from fabric.cancellation import check_wanted
 from fabric.coordinator.optimizer.trace import Fired
 from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Node
 from fabric.plan.schema import is_known, schema_of
 from fabric.plan.walk import walk
-from fabric.wanted import check_wanted
 
 Rule = Callable[[Node], Node]
 Note = Callable[[Node, Node], Node]

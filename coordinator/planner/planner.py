@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from fabric.cancellation import check_wanted
 from fabric.coordinator.planner.aggregates import plan_aggregate, plan_distinct
 from fabric.coordinator.planner.draft import Draft, Flow, Request, check_parallelism
 from fabric.coordinator.planner.estimate import (
@@ -61,7 +62,6 @@ from fabric.plan.sources import Split
 from fabric.plan.stream_facts import is_endless
 from fabric.plan.top import first_rows
 from fabric.plan.walk import walk
-from fabric.wanted import check_wanted
 
 _ROWS_MAX = (1 << 63) - 1
 

@@ -18,9 +18,9 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, TypeVar
 
+from fabric.cancellation import asking
 from fabric.errors import CancelledError, ExhaustedError, FabricError
-from fabric.heap import give_back, resident_bytes
-from fabric.wanted import asking
+from fabric.process import give_back, resident_bytes
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")

@@ -14,6 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from fabric.cancellation import check_wanted
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import by_partition, is_kept, live_name
@@ -62,7 +63,6 @@ from fabric.plan.walk import walk
 from fabric.recent import Recent
 from fabric.security.tokens import Signer
 from fabric.state.column_stores import check_engine
-from fabric.wanted import check_wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
-from fabric.agent.effects import (
+from fabric.agent.attempts import JobAttempts, TaskAttempt, TaskSpec
+from fabric.agent.events import (
     AbandonSinks,
     Cancel,
     CopyReplica,
@@ -20,25 +21,22 @@ from fabric.agent.effects import (
     DropOutput,
     DropPipes,
     Effect,
-    Fetch,
-    KeepPartitions,
-    Relocate,
-    RunSink,
-    Send,
-    Start,
-    Tell,
-)
-from fabric.agent.events import (
     Ended,
     Event,
+    Fetch,
     Fetched,
+    KeepPartitions,
     LeaseOver,
+    Relocate,
+    RunSink,
     Said,
+    Send,
     SinkDone,
+    Start,
+    Tell,
     Told,
 )
-from fabric.agent.held import HeldJob, HeldTask, TaskSpec
-from fabric.agent.streams.orders import CheckpointOver, Others, Trigger
+from fabric.agent.stream_tasks.mailbox import CheckpointOver, Others, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -51,7 +49,7 @@ class AgentCore:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._jobs: OrderedDict[str, HeldJob] = OrderedDict()
+        self._jobs: OrderedDict[str, JobAttempts] = OrderedDict()
         self._released: OrderedDict[str, None] = OrderedDict()
         self.epoch = 0
         """The highest of any coordinator that was obeyed."""
@@ -144,7 +142,7 @@ class AgentCore:
         if deploy.job_id in self._released:
             self.refused["released"] += 1
             return
-        job = self._jobs.setdefault(deploy.job_id, HeldJob(run=deploy.run))
+        job = self._jobs.setdefault(deploy.job_id, JobAttempts(run=deploy.run))
         if deploy.run < job.run:
             self.refused["older run"] += 1
             return
@@ -158,7 +156,7 @@ class AgentCore:
             yield from self._assign(job, deploy, assignment)
 
     def _assign(
-        self, job: HeldJob, deploy: pb.Deploy, assignment: pb.TaskAssignment
+        self, job: JobAttempts, deploy: pb.Deploy, assignment: pb.TaskAssignment
     ) -> Iterator[Effect]:
         task_id = TaskId(deploy.job_id, deploy.stage, assignment.task, assignment.attempt)
         known = job.tasks.get((deploy.stage, assignment.task))
@@ -174,11 +172,11 @@ class AgentCore:
             yield from self._retire(job, known)
         spec = TaskSpec(task_id, deploy.epoch, deploy, assignment)
         edges = tuple(edge.edge for edge in deploy.outputs)
-        job.tasks[deploy.stage, assignment.task] = HeldTask(
+        job.tasks[deploy.stage, assignment.task] = TaskAttempt(
             task_id, deploy.epoch, edges, spec.pipelined, spec
         )
 
-    def _retire(self, job: HeldJob, task: HeldTask) -> Iterator[Effect]:
+    def _retire(self, job: JobAttempts, task: TaskAttempt) -> Iterator[Effect]:
         """A newer attempt takes over."""
         if task.phase == "running":
             job.retired[task.id] = task
@@ -186,7 +184,7 @@ class AgentCore:
         else:
             yield from self._forget(job, task)
 
-    def _forget(self, job: HeldJob, task: HeldTask) -> Iterator[Effect]:
+    def _forget(self, job: JobAttempts, task: TaskAttempt) -> Iterator[Effect]:
         """Nobody will ask for what an attempt has left."""
         yield DropOutput(task.id, task.edges)
         handle = task.report.sink_handle if task.report is not None else b""
@@ -206,7 +204,7 @@ class AgentCore:
             yield from self._cancel(cancel.job_id, cancel.reason)
 
     def _cancel_attempt(
-        self, job: HeldJob, key: pb.TaskKey, cancel: pb.CancelTasks
+        self, job: JobAttempts, key: pb.TaskKey, cancel: pb.CancelTasks
     ) -> Iterator[Effect]:
         """Stop one attempt; one that has ended is forgotten, with its output."""
         task = job.tasks.get((key.stage, key.task))
@@ -233,12 +231,12 @@ class AgentCore:
         if handles := self._unpublished(job):
             yield AbandonSinks(job_id, handles)
 
-    def _stop_all(self, job: HeldJob, reason: str) -> Iterator[Effect]:
+    def _stop_all(self, job: JobAttempts, reason: str) -> Iterator[Effect]:
         for task in [*job.tasks.values(), *job.retired.values()]:
             if task.phase != "ended":
                 yield from self._stop_task(task, reason)
 
-    def _stop_task(self, task: HeldTask, reason: str) -> Iterator[Effect]:
+    def _stop_task(self, task: TaskAttempt, reason: str) -> Iterator[Effect]:
         if task.phase == "running":
             yield Cancel(task.id, reason)
             return
@@ -246,7 +244,7 @@ class AgentCore:
         task.report = pb.TaskReport(key=task.key, state=pb.TASK_CANCELLED)
         yield _reported(task.report)
 
-    def _unpublished(self, job: HeldJob) -> tuple[bytes, ...]:
+    def _unpublished(self, job: JobAttempts) -> tuple[bytes, ...]:
         reports = [task.report for task in job.tasks.values() if task.report is not None]
         return tuple(
             report.sink_handle
@@ -266,7 +264,7 @@ class AgentCore:
         job.released = True
         yield from self._drop_when_quiet(job_id, job)
 
-    def _drop_when_quiet(self, job_id: str, job: HeldJob) -> Iterator[Effect]:
+    def _drop_when_quiet(self, job_id: str, job: JobAttempts) -> Iterator[Effect]:
         busy = any(t.phase == "running" for t in (*job.tasks.values(), *job.retired.values()))
         if job.released and not busy:
             del self._jobs[job_id]
@@ -327,12 +325,12 @@ class AgentCore:
         numbers = self._fetching.pop(task_id, [adopt.number])
         edges = tuple(edge.edge for edge in adopt.outputs)
         if event.error is None:
-            job = self._jobs.setdefault(adopt.job_id, HeldJob())
+            job = self._jobs.setdefault(adopt.job_id, JobAttempts())
             known = job.tasks.get((adopt.stage, adopt.task))
             if adopt.job_id in self._released or (known and known.id.attempt >= adopt.attempt):
                 yield DropOutput(task_id, edges)
                 return
-            task = HeldTask(task_id, self.epoch, edges, phase="ended")
+            task = TaskAttempt(task_id, self.epoch, edges, phase="ended")
             task.report = pb.TaskReport(key=task.key, state=pb.TASK_FINISHED, outputs=event.outputs)
             job.tasks[adopt.stage, adopt.task] = task
         for number in numbers:
@@ -378,7 +376,7 @@ class AgentCore:
             yield _running(task.spec)
             yield Start(task.spec)
 
-    def _tasks(self) -> Iterator[HeldTask]:
+    def _tasks(self) -> Iterator[TaskAttempt]:
         for job in self._jobs.values():
             yield from job.tasks.values()
             yield from job.retired.values()

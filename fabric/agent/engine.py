@@ -21,7 +21,7 @@ from fabric.recent import Recent
 from fabric.security.tokens import Signer
 
 if TYPE_CHECKING:
-    from fabric.agent.streams.sink import StreamWriter
+    from fabric.agent.stream_tasks.sinks import StreamWriter
     from fabric.io.streams.protocol import Share, StreamReader
     from fabric.operators.chain import Chain, SplitNames
     from fabric.operators.contract import Context

@@ -1,35 +1,35 @@
-"""How a task gets its input: sealed partitions from any agent, or queues in this process.
+"""How a task gets its input: sealed partitions from any agent, or rings in this process.
 
 One job: the rows of the input edges of one task. Partitions of this agent come straight from its
-store; those of others through the transport, several agents at once, and what a fragment needs of
-them is put into the store, too: more than memory has room for goes to the disk. A peer that is gone
-or lost its partitions is an error that names agent, producing task and partition.
+store; those of others through the transport, several agents at once. What a fragment needs of them
+is put into the store, too: more than memory has room for goes to the disk. So all rows of an edge
+are one input of a fragment (`Gathered`): a list of batches when memory keeps them all anyway, else
+streams from wherever they lie. A peer that is gone or lost its partitions is an error that names
+agent, producing task and partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
 
-from fabric._cython.shuffle.store.store import LocalRows
-from fabric.agent.cancellation import Cancellation
-from fabric.agent.exchanges import Exchanges
-from fabric.agent.gathered import Gathered
-from fabric.agent.pipe import Item, Pipes, Port, Rows
-from fabric.agent.routing import partitions_of, producers_of
-from fabric.agent.store import PartitionStore
-from fabric.agent.waiting import waiting_of
+from fabric._cython.shuffle.store.store import LocalRows, Store
+from fabric.agent.pipes import Exchanges, Item, Pipes, Port, Rows, backlog_of
+from fabric.agent.router import partitions_of, producers_of
+from fabric.cancellation import Cancellation
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, FabricError, PartitionLostError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import Transport
-from fabric.ids import EdgeId, TaskId
+from fabric.ids import TaskId
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Inputs:
         reads: Sequence[pb.TaskRead] = (),
         *,
         agent_id: str,
-        store: PartitionStore,
+        store: Store,
         transport: Transport,
         pipes: Pipes,
         exchanges: Exchanges,
@@ -187,7 +187,7 @@ class Inputs:
     def expected(self) -> dict[Port, set[int]]:
         """Producers whose END is awaited, by port."""
         expected: dict[Port, set[int]] = {}
-        wait_ns = waiting_of(self._deploy).wait_ns
+        wait_ns = backlog_of(self._deploy).wait_ns
         for edge in self._deploy.inputs:
             if edge.mode != pb.MODE_PIPELINED:
                 continue
@@ -246,8 +246,9 @@ class Inputs:
         with closing(self._open(piece, stop, gathers=True)) as lists:
             for batch in (batch for batches in lists for batch in batches):
                 if here is None:
-                    edge = EdgeId(ask.job, ask.edge)
-                    here = self._store.put_here(edge, task.task, task.attempt, batch.schema)
+                    here = self._store.put_here(
+                        ask.job, ask.edge, task.task, task.attempt, batch.schema
+                    )
                 here.append(batch)
         if here is None:
             return []
@@ -281,7 +282,8 @@ class Inputs:
     ) -> Generator[list[pa.RecordBatch], None, None]:
         ask = piece.request
         if piece.agent_id == self._agent_id:
-            for batches in self._store.batches(ask.job, ask.edge, ask.partition, ask.producers):
+            here = self._store.batches(ask.job, ask.edge, ask.partition, ask.producers)
+            while batches := here.take_batches():
                 yield batches
                 _check(stop)
             return
@@ -323,3 +325,53 @@ class StopFetchError(Exception):
 def _check(stop: Cancellation) -> None:
     if stop.cancelled:
         raise StopFetchError
+
+
+TAKE_MESSAGES = 4
+"""From the disk a message has about 1 MiB."""
+
+
+class Gathered:
+    """Sealed rows, which may be read as often as wanted; close it when nobody does any more."""
+
+    def __init__(self, parts: Sequence[LocalRows]) -> None:
+        self._parts = [part for part in parts if part.n_rows]
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return sum(part.n_rows for part in self._parts)
+
+    @property
+    def n_bytes(self) -> int:
+        """About how many decoded bytes they have."""
+        return sum(part.n_bytes for part in self._parts)
+
+    def parts(self) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
+        """Calls that read one producer's rows each; they hold none once this is closed.
+
+        DataFusion lets go of what it was given when it is next called.
+        """
+        return [partial(self._read, at) for at in range(len(self._parts))]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return chain.from_iterable(read() for read in self.parts())
+
+    def in_memory(self) -> list[pa.RecordBatch] | None:
+        """All batches, which stay in memory until `close`; None when there is no room for that."""
+        if not all(part.keep() for part in self._parts):
+            for part in self._parts:
+                part.let_go()
+            return None
+        return list(self)
+
+    def close(self) -> None:
+        """Let go of all rows."""
+        for part in self._parts:
+            part.let_go()
+        self._parts.clear()
+
+    def _read(self, at: int) -> Iterator[pa.RecordBatch]:
+        stream = self._parts[at].batches()
+        while batches := stream.take_batches(TAKE_MESSAGES):
+            yield from batches

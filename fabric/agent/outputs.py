@@ -14,23 +14,17 @@ from numpy.typing import NDArray
 
 from fabric._cython.shuffle.store.messages import batch_bytes
 from fabric._cython.shuffle.store.sizes import add_partition_bytes
-from fabric.agent.pipe import Item, Mark, Pipes, Port
-from fabric.agent.routing import Router, make_router, reached
-from fabric.agent.store import Offsets, PartitionStore
-from fabric.agent.waiting import OF_JOBS, Waiting
+from fabric._cython.shuffle.store.store import Store
+from fabric.agent.pipes import OF_JOBS, Backlog, Item, Mark, Pipes, Port
+from fabric.agent.router import Offsets, Router, make_router, reached, read_schema
 from fabric.control import control_pb2 as pb
 from fabric.errors import InternalError
 from fabric.flight.compact import compact, may_waste
 from fabric.flight.header import Event
-from fabric.ids import EdgeId, TaskId
+from fabric.ids import TaskId
 
 _MEASURED = (pb.EDGE_HASH, pb.EDGE_RANGE)
 """Kinds of edges whose partitions the coordinator may coalesce or split."""
-
-
-def read_schema(data: bytes) -> pa.Schema:
-    """The schema an edge message carries."""
-    return pa.ipc.read_schema(pa.py_buffer(data))
 
 
 def shaped(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
@@ -46,7 +40,9 @@ class EdgeOutput:
     """One output edge of one task."""
 
     def __init__(self, edge: pb.OutputEdge, task: TaskId) -> None:
-        self.edge = EdgeId(task.job, edge.edge)
+        self.edge = edge.edge
+        self.key = (task.job, edge.edge, task.task, task.attempt)
+        """Of this output in the store."""
         self.pipelined = edge.mode == pb.MODE_PIPELINED
         self.schema = read_schema(edge.schema)
         self._may_waste = may_waste(self.schema)
@@ -83,7 +79,7 @@ class EdgeOutput:
     def totals(self) -> pb.EdgeTotals:
         """What it carried; by partition where the next stage may be planned by that."""
         return pb.EdgeTotals(
-            edge=self.edge.edge,
+            edge=self.edge,
             rows=self.rows,
             bytes=self.n_bytes,
             partition_bytes=self._partition_bytes.tolist() if self._measured else (),
@@ -92,12 +88,12 @@ class EdgeOutput:
     def marks(self, event: Event, value: int) -> list[tuple[Port, Item]]:
         """A watermark or barrier for every partition that somebody reads of this task."""
         mark = Mark(self._task.task, event, value)
-        return [((self.edge.edge, partition), mark) for partition in self._reached]
+        return [((self.edge, partition), mark) for partition in self._reached]
 
     def ends(self) -> list[tuple[Port, Item]]:
         """END with totals for every partition."""
         return [
-            ((self.edge.edge, partition), Mark(self._task.task, Event.END, total_rows=total))
+            ((self.edge, partition), Mark(self._task.task, Event.END, total_rows=total))
             for partition, total in enumerate(self._sent.tolist())
         ]
 
@@ -113,11 +109,11 @@ class Outputs:
         self,
         edges: Sequence[pb.OutputEdge],
         task: TaskId,
-        store: PartitionStore,
+        store: Store,
         pipes: Pipes,
         *,
         ring_bytes: int = 0,
-        waiting: Waiting = OF_JOBS,
+        waiting: Backlog = OF_JOBS,
     ) -> None:
         self._task, self._store, self._pipes = task, store, pipes
         self._edges = [EdgeOutput(edge, task) for edge in edges]
@@ -127,11 +123,11 @@ class Outputs:
                 share = ring_bytes // out.n_partitions
                 of_each = min(waiting.ring_bytes, share) if ring_bytes else waiting.ring_bytes
                 pipes.declare(
-                    out.edge.edge, out.n_partitions, out.buffer_batches, of_each, waiting.wait_ns
+                    out.edge, out.n_partitions, out.buffer_batches, of_each, waiting.wait_ns
                 )
             else:
                 store.begin(
-                    out.edge, out.schema, out.n_partitions, task.task, task.attempt,
+                    task.job, out.edge, out.schema, out.n_partitions, task.task, task.attempt,
                     compression=out.compression,
                 )  # fmt: skip
 
@@ -140,7 +136,7 @@ class Outputs:
         """False when every edge is pipelined and all its consumers have had enough."""
         if not self._edges or not all(out.pipelined for out in self._edges):
             return True
-        return any(self._pipes.wanted(out.edge.edge) for out in self._edges)
+        return any(self._pipes.wanted(out.edge) for out in self._edges)
 
     @property
     def waiting(self) -> bool:
@@ -163,11 +159,11 @@ class Outputs:
                 continue
             rows, offsets = out.route(batch)
             if out.pipelined:
-                parts.append((out.edge.edge, rows, offsets))
+                parts.append((out.edge, rows, offsets))
             else:
                 if lent and _shares(rows, batch):
                     rows = rows.copy_to(pa.default_cpu_memory_manager())
-                self._store.append(out.edge, task.task, task.attempt, rows, offsets)
+                self._store.append(*out.key, rows, offsets)
         if parts:
             self.waited_ns += self._pipes.put_parts(task.task, parts)
 
@@ -188,14 +184,14 @@ class Outputs:
             self.waited_ns += self._pipes.put(ends)
         for out in self._edges:
             if not out.pipelined:
-                self._store.seal(out.edge, self._task.task, self._task.attempt)
+                self._store.seal(*out.key)
         return [out.totals() for out in self._edges]
 
     def abort(self) -> None:
         """Drop what was written; consumers of pipelined edges hear of it by the cancel."""
         for out in self._edges:
             if not out.pipelined:
-                self._store.discard(out.edge, self._task.task, self._task.attempt)
+                self._store.discard(*out.key)
 
 
 def _shares(rows: pa.RecordBatch, batch: pa.RecordBatch) -> bool:

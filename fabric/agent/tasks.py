@@ -14,22 +14,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from fabric import failpoints
-from fabric.agent.cancellation import Cancellation
+from fabric._cython.shuffle.store.store import Store
+from fabric.agent.attempts import TaskSpec
 from fabric.agent.engine import Engine, SinkStart, SinkWriter
-from fabric.agent.exchanges import Exchanges
-from fabric.agent.gathered import Gathered
-from fabric.agent.held import TaskSpec
-from fabric.agent.inputs import Inputs, closed
-from fabric.agent.outputs import Outputs, read_schema
-from fabric.agent.pipe import Pipes
+from fabric.agent.inputs import Gathered, Inputs, closed
+from fabric.agent.outputs import Outputs
+from fabric.agent.pipes import Exchanges, Pipes, backlog_of
+from fabric.agent.router import read_schema
 from fabric.agent.slot.pool import SlotPool
-from fabric.agent.slot.served import ServedTask, compiles_functions
-from fabric.agent.store import PartitionStore
-from fabric.agent.streams.orders import Orders
-from fabric.agent.streams.progress import add_counts
-from fabric.agent.streams.start import Parts, StreamDone, run_stream
+from fabric.agent.slot.task import SlotTask, compiles_functions
+from fabric.agent.stream_tasks.mailbox import Mailbox, add_counts
+from fabric.agent.stream_tasks.setup import Parts, StreamDone, run_stream
 from fabric.agent.tally import TaskTally
-from fabric.agent.waiting import waiting_of
+from fabric.cancellation import Cancellation, asking
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
@@ -38,7 +35,6 @@ from fabric.flight.transport import Transport
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split
 from fabric.telemetry.logs import logger
-from fabric.wanted import asking
 
 _log = logger("fabric.agent")
 
@@ -48,7 +44,7 @@ class Services:
     """What every task of one agent works with."""
 
     agent_id: str
-    store: PartitionStore
+    store: Store
     transport: Transport
     engine: Engine
     clock: Clock
@@ -71,11 +67,11 @@ class TaskRun:
         services: Services,
         pipes: Pipes,
         cancellation: Cancellation,
-        orders: Orders,
+        mailbox: Mailbox,
     ) -> None:
         self._spec, self._services = spec, services
         self._pipes, self._cancellation = pipes, cancellation
-        self._orders = orders
+        self._mailbox = mailbox
         self._inputs = Inputs(
             spec.deploy,
             spec.id,
@@ -154,7 +150,7 @@ class TaskRun:
             self._services.store,
             self._pipes,
             ring_bytes=self._services.ring_bytes,
-            waiting=waiting_of(spec.deploy),
+            waiting=backlog_of(spec.deploy),
         )
         if spec.deploy.HasField("stream"):
             self._run_stream(root, outputs)
@@ -198,7 +194,7 @@ class TaskRun:
             engine=self._services.engine,
             inputs=self._inputs,
             outputs=outputs,
-            orders=self._orders,
+            mailbox=self._mailbox,
             cancellation=self._cancellation,
             clock=self._services.clock,
             scratch=self._services.scratch,
@@ -236,7 +232,7 @@ class TaskRun:
             slots.slot(self._spec.id.job, compiles=compiles) as slot,
             self._cancellation.waking(slot.kill),
         ):
-            task = ServedTask(
+            task = SlotTask(
                 slot, slots.limits, self._spec, root,
                 items=self._items(), inputs=inputs, splits=self._splits(),
             )  # fmt: skip

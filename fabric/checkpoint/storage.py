@@ -23,21 +23,22 @@ import pyarrow as pa
 
 from fabric import failpoints
 from fabric.checkpoint.codec import check_seal, decode, encode, seal_of
-from fabric.checkpoint.faults import reading, writing
-from fabric.checkpoint.files import Files, SystemFiles
-from fabric.checkpoint.layout import (
+from fabric.checkpoint.files import Files, SystemFiles, reading, writing
+from fabric.checkpoint.folder import (
     ASIDE,
     MANIFEST,
     SHARED,
     SINKS,
+    FolderReader,
+    FolderWriter,
+    check_file,
     checkpoint_folder,
     checkpoints_among,
+    link_or_copy,
     plain,
     task_folder,
 )
 from fabric.checkpoint.manifest import FINAL, FileRecord, Manifest, Seal, TaskSnapshot
-from fabric.checkpoint.reader import FolderReader, check_file
-from fabric.checkpoint.writer import FolderWriter, link_or_copy
 from fabric.errors import InternalError
 
 

@@ -1,21 +1,28 @@
-"""Event time of a task that reads splits: their rows' watermarks, idle ones, those too far ahead.
+"""Event time of a task that reads splits: their rows' watermarks, idle ones, and alignment.
 
-One job: `SourceWatermarks`, which brings `SplitWatermark`, `TaskWatermark` and `Alignment` together
-behind the calls of an operator. Processing time comes in as an argument.
+One job: `SourceWatermarks`, which brings `SplitWatermark`, `TaskWatermark` and `WatermarkAlignment`
+together behind the calls of an operator. Watermark alignment: splits that run ahead wait for the
+others, so that less must be kept for windows. Processing time comes in as an argument.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabric.event_time import END_OF_TIME, IDLE
-from fabric.event_time.alignment import Alignment, slowest
-from fabric.event_time.splits import RowTimes, SplitWatermark
-from fabric.event_time.strategies import DEFAULT, Strategy, Times
-from fabric.event_time.task import TaskWatermark
+from fabric.errors import ConfigError
+from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
+from fabric.event_time.watermarks import (
+    DEFAULT,
+    RowTimes,
+    SplitWatermark,
+    Strategy,
+    TaskWatermark,
+    Times,
+)
 
 State = Mapping[str, tuple[int, int]]
 
@@ -34,11 +41,11 @@ class SourceWatermarks:
         A split without rows for so long (processing time) is idle: it holds nobody back until its
         next row. None: never. One that is held back for its drift is not idle.
     drift_us
-        See `Alignment`; None: splits are read as they come.
+        See `WatermarkAlignment`; None: splits are read as they come.
 
     Examples
     --------
-    >>> from fabric.event_time.strategies import Bounded
+    >>> from fabric.event_time.watermarks import Bounded
     >>> source = SourceWatermarks(["a", "b"], Bounded(5), idle_us=1_000)
     >>> source.on_time(0)
     >>> _ = source.row_watermarks("a", np.array([100]), None, now_us=10)
@@ -58,7 +65,7 @@ class SourceWatermarks:
     ) -> None:
         self._splits = {split: SplitWatermark(strategy, future_us) for split in splits}
         self._strategy, self._future_us, self._idle_us = strategy, future_us, idle_us
-        self._alignment = None if drift_us is None else Alignment(drift_us)
+        self._alignment = None if drift_us is None else WatermarkAlignment(drift_us)
         self._task = TaskWatermark(self._splits)
         self._times = {split: each.watermark for split, each in self._splits.items()}
         self._quiet_since: dict[str, int] = {}
@@ -127,3 +134,43 @@ class SourceWatermarks:
         if self._times[split] != END_OF_TIME:
             self._times[split] = time_us
             self._task.update(split, time_us)
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkAlignment:
+    """No split is read while its watermark is more than `drift_us` ahead of the slowest one.
+
+    Splits that are idle, have ended or have had no row yet hold nobody back: they may never have
+    one. The slowest split of all is never held back, so something can always be read.
+
+    >>> sorted(WatermarkAlignment(10).held_back({"a": 100, "b": 85, "c": 90, "d": IDLE}))
+    ['a']
+    """
+
+    drift_us: int
+
+    def __post_init__(self) -> None:
+        if self.drift_us < 0:
+            raise ConfigError(f"drift_us must not be negative, got {self.drift_us}")
+
+    def held_back(self, times: Mapping[str, int], least: int = END_OF_TIME) -> frozenset[str]:
+        """The splits of `times` (watermarks by split) to be left alone until others caught up.
+
+        `least` is the watermark of the slowest split elsewhere, where that is known.
+        """
+        moving = {split: time for split, time in times.items() if _is_moving(time)}
+        last = slowest([least, *moving.values()])
+        return frozenset(s for s, time in moving.items() if time - self.drift_us > last)
+
+
+def slowest(times: Iterable[int]) -> int:
+    """The least watermark of splits that hold others back; `END_OF_TIME` where none does.
+
+    >>> slowest([85, IDLE, 100]), slowest([IDLE]) == END_OF_TIME
+    (85, True)
+    """
+    return min(filter(_is_moving, times), default=END_OF_TIME)
+
+
+def _is_moving(time: int) -> bool:
+    return time not in (BEGINNING, IDLE, END_OF_TIME)

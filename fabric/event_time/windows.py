@@ -1,8 +1,9 @@
-"""Which windows a time is in, when they close, and which rows come too late for them.
+"""Which windows a time is in, when they close, which rows are late, and when results are given.
 
-One job: the meaning of the window specs of `fabric.plan.event_windows`, on columns. A row is late
-for a window iff the window's end plus the allowed lateness is not after the row's own watermark; a
-row alone in a session is the window from its time for the gap.
+One job: the meaning of the specs of windows and triggers of `fabric.plan.event_windows`, on
+columns. A row is late for a window iff the window's end plus the allowed lateness is not after the row's own
+watermark; a row alone in a session is the window from its time for the gap. A trigger decides which
+open windows give a result now.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fabric._cython.kernels.window_assign import (
 )
 from fabric.errors import DataError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
-from fabric.plan.event_windows import Cumulative, Session, Sliding, Tumbling, Window
+from fabric.plan.event_windows import Cumulative, Session, Sliding, Trigger, Tumbling, Window
 from fabric.plan.zones import zone_rules
 
 Ints = NDArray[np.int64]
@@ -218,3 +219,37 @@ def behind(watermark: int, waits_us: int) -> int:
     if watermark in (BEGINNING, IDLE, END_OF_TIME):
         return watermark
     return max(watermark - waits_us, BEGINNING)
+
+
+def shown_after_rows(trigger: Trigger, n_unshown: Ints, ends: Ints | None, reached: int) -> Bools:
+    """Which windows give a result because rows came.
+
+    `n_unshown` counts each window's rows that are in no result yet, `ends` where windows have one,
+    `reached` is the operator's watermark: one that has ended gives each update at once where the
+    trigger says so.
+
+    >>> unshown, ends = np.array([3, 1]), np.array([20, 10])
+    >>> shown_after_rows(Trigger(count=3, late="each"), unshown, ends, 15).tolist()
+    [True, True]
+    """
+    shown = np.zeros(len(n_unshown), np.bool_)
+    if trigger.count is not None:
+        shown |= n_unshown >= trigger.count
+    if trigger.late == "each" and ends is not None:
+        shown |= (ends <= reached) & (n_unshown > 0)
+    return shown
+
+
+def is_early(trigger: Trigger, told_us: int, now_us: int) -> bool:
+    """Whether open windows give what they have, `told_us` being when they last did.
+
+    Early results come at whole multiples of the interval, so that all tasks agree on when.
+
+    >>> trigger = Trigger(early_us=100)
+    >>> is_early(trigger, 150, 199), is_early(trigger, 150, 200), is_early(Trigger(), 0, 10**9)
+    (False, True, False)
+    """
+    every = trigger.early_us
+    if every is None:
+        return False
+    return told_us == BEGINNING or now_us // every > told_us // every

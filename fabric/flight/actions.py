@@ -21,8 +21,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.datasets import all_owners, n_lacking, n_replicas
 from fabric.errors import ConfigError, DataError, NotFoundError
 from fabric.flight.backend import Backend
-from fabric.flight.directory import Directory
-from fabric.flight.puts import Puts
+from fabric.flight.directory import Directory, Puts
 from fabric.security.callers import Caller, calling
 from fabric.security.tokens import Claims, Scope
 from fabric.telemetry.logs import lines_of

@@ -1,18 +1,23 @@
-"""What a Flight server needs from the agent behind it: protocols only.
+"""What a Flight server needs from the agent behind it.
 
 One job: the contract between `server.py` and the agent. `Backend` is what the agent runtime hands
-over; `FlightControl` is the part of `fabric.control.api.ControlApi` that Flight calls use.
+over; `FlightControl` is the part of `fabric.control.api.ControlApi` that Flight calls use. The
+streams that clients put into are one `StreamPuts` for each agent (`streams_of`), which its server
+fills and its tasks read; it lives as long as somebody holds it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
 from fabric._cython.shuffle.datasets.files import DatasetFolder
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
+from fabric._cython.shuffle.flight.streams import StreamPuts
 from fabric.control import control_pb2 as control
 from fabric.flight.locations import LocationTable
 from fabric.flight.transport import DatasetStore, PartitionSource, Transport
@@ -71,3 +76,28 @@ class Backend:
     transport: Transport
     exchanges: JobPipes = field(default_factory=JobPipes)
     """Pipelined edges whose producers are here."""
+
+
+class AgentStreams:
+    """Holds `puts`, because native objects know no weak references."""
+
+    def __init__(self) -> None:
+        self.puts = StreamPuts()
+
+
+_OF: WeakValueDictionary[str, AgentStreams] = WeakValueDictionary()
+_LOCK = Lock()
+
+
+def streams_of(agent_id: str) -> AgentStreams:
+    """The streams of one agent of this process.
+
+    >>> one = streams_of("agent-1")
+    >>> one is streams_of("agent-1"), one is streams_of("agent-2")
+    (True, False)
+    """
+    with _LOCK:
+        found = _OF.get(agent_id)
+        if found is None:
+            found = _OF[agent_id] = AgentStreams()
+        return found

@@ -23,8 +23,7 @@ from fabric.errors import DataError, PeerLostError
 from fabric.flight.connections import connect, connect_s
 from fabric.flight.descriptor import PutPath
 from fabric.flight.errors import from_flight
-from fabric.flight.owner_put import OwnerPut, from_agent
-from fabric.flight.patience import OWNER_WAIT_S, Kept, patiently
+from fabric.flight.owners import OWNER_WAIT_S, Kept, OwnerPut, from_agent, patiently
 from fabric.flight.transport import PutWriter
 from fabric.security.tls import check_clear
 

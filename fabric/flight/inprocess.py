@@ -2,19 +2,23 @@
 
 One job: `Transport` over a registry of peers by address. No bytes are copied or checksummed; order
 and totals are still checked, because they are the producer's promises.
+
+`read_result` reads the rows of a job that has ended, by any transport, from whoever holds them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 
 from fabric._cython.shuffle.exchange.exchanges import InProcessExchange, JobPipes
 from fabric._cython.shuffle.ring.ring import Pipes
 from fabric._cython.shuffle.wire.headers import WireCheck
-from fabric.errors import CancelledError, PeerLostError
+from fabric.control import control_pb2 as pb
+from fabric.errors import CancelledError, InternalError, PartitionLostError, PeerLostError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.header import EdgeHeader, Event, decode_header
 from fabric.flight.ticket import DatasetRequest, PartitionRequest
@@ -25,6 +29,7 @@ from fabric.flight.transport import (
     PartitionSource,
     PutWriter,
     RowStream,
+    Transport,
 )
 
 
@@ -75,9 +80,10 @@ class InProcessTransport:
             checksums=False,
         )
         source = self._peer(address).source
-        for data, batch in source.read(
-            request.job, request.edge, request.partition, request.producers, checksums=False
-        ):
+        messages = source.open(
+            request.job, request.edge, request.partition, request.producers, False
+        )
+        for data, batch in chain.from_iterable(iter(messages.take, [])):
             if check.accept(data, batch):
                 header = decode_header(data)
                 yield header, batch if header.event is Event.ROWS else None
@@ -142,3 +148,40 @@ class _Rows:
     def close(self) -> None:
         """See `RowStream.close`."""
         self._closed = True
+
+
+def result_edge(located: pb.Locations, job: str) -> pb.EdgeLocation:
+    """The edge of a job's result.
+
+    Raises
+    ------
+    PartitionLostError
+        An agent that held a part of it is gone.
+    """
+    edge = next((edge for edge in located.edges if edge.is_result), None)
+    if edge is None:
+        raise InternalError("the job has ended and its result is nowhere", job=job)
+    if not edge.complete or len(edge.producers) < edge.n_producers:
+        raise PartitionLostError(
+            f"{edge.n_producers - len(edge.producers)} of {edge.n_producers} parts of the result "
+            "are gone with the agents that held them; job.restart() makes them again",
+            job=job,
+        )
+    return edge
+
+
+def read_result(located: pb.Locations, job: str, transport: Transport) -> Iterator[pa.RecordBatch]:
+    """All rows, in the order of the partitions; `located` is what the coordinator says of a job."""
+    edge = result_edge(located, job)
+    for partition in range(1 if edge.kind == pb.EDGE_BROADCAST else edge.n_partitions):
+        for producer in edge.producers:
+            request = PartitionRequest(
+                job=job,
+                edge=edge.edge,
+                node_path=edge.node_path,
+                partition=partition,
+                producers=((producer.task, producer.attempt),),
+            )
+            for _, batch in transport.fetch(located.addresses[producer.agent_id], request):
+                if batch is not None:
+                    yield batch

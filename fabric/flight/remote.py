@@ -27,7 +27,7 @@ from fabric.flight.connections import connect_s
 from fabric.flight.descriptor import PutPath
 from fabric.flight.header import EdgeHeader, decode_header
 from fabric.flight.inprocess import InProcessTransport
-from fabric.flight.owner_put import OwnerPut, from_agent
+from fabric.flight.owners import OwnerPut, from_agent
 from fabric.flight.ticket import AnyRequest, DatasetRequest, PartitionRequest, make_ticket
 from fabric.flight.transport import ExchangeRequest, OpenExchange, PutWriter, RowStream
 from fabric.security.tls import check_clear
@@ -163,7 +163,7 @@ class FlightTransport:
         )
 
     def shorten(self, paths: Mapping[str, str], *, only: bool = False) -> Mapping[str, str]:
-        """Reach the servers at {address: path} by Unix sockets (see `fabric.flight.sockets`)."""
+        """Reach servers at {address: path} by Unix sockets (see `fabric.flight.connections`)."""
         return self._connections.shorten(paths, only=only)
 
     def close(self) -> None:

@@ -17,12 +17,10 @@ from fabric._cython.shuffle.store.store import Store
 from fabric.clock import Clock, SystemClock
 from fabric.config import Limits
 from fabric.flight.actions import Actions
-from fabric.flight.adapted import Adapted, adapt
-from fabric.flight.asked import Answers
-from fabric.flight.backend import Backend
-from fabric.flight.puts import Puts
+from fabric.flight.backend import Backend, streams_of
+from fabric.flight.directory import Puts
+from fabric.flight.handlers import Adapted, Answers, adapt
 from fabric.flight.remote import FlightTransport
-from fabric.flight.streams import streams_of
 from fabric.security.tokens import Signer
 
 
@@ -56,8 +54,8 @@ class FabricFlightServer:
             handlers, puts, backend.datasets.native, backend.locations.native, backend.agent_id
         )
         backend.exchanges.serve(handlers, idle_s)
-        if isinstance(store := getattr(backend.source, "native", None), Store):
-            serve_store(handlers, store)
+        if isinstance(backend.source, Store):
+            serve_store(handlers, backend.source)
         backend.exchanges.serve_taps(handlers, backend.locations.native, idle_s)
         if isinstance(backend.transport, FlightTransport):
             backend.transport.pass_on(handlers)

@@ -1,6 +1,6 @@
 """How agents reach each other's partitions and datasets: protocols only.
 
-One job: the contract. `PartitionSource` is what an agent offers (its store implements it),
+One job: the contract. `PartitionSource` is what an agent offers (the native store),
 `Transport` is how another one gets it: `inprocess.py` without sockets, `remote.py` over Flight.
 Every method either answers or raises a `FabricError` within its timeouts; nothing hangs.
 """
@@ -21,24 +21,30 @@ from fabric.flight.header import EdgeHeader
 from fabric.flight.ticket import DatasetRequest, PartitionRequest
 
 
+class MessageStream(Protocol):
+    """Messages of an edge that lie here: encoded headers and their batches."""
+
+    def take(self) -> list[tuple[bytes, pa.RecordBatch]]:
+        """The next ones; [] at the end."""
+
+
 class PartitionSource(Protocol):
     """What an agent holds of its own materialised edges."""
 
     def edge_schema(self, job: str, edge: int) -> pa.Schema:
         """The schema of an edge; `NotFoundError` when none of its partitions is here."""
 
-    def read(
+    def open(
         self,
         job: str,
         edge: int,
         partition: int,
         producers: Sequence[tuple[int, int]],
-        *,
         checksums: bool = True,
-    ) -> Iterator[tuple[bytes, pa.RecordBatch]]:
+    ) -> MessageStream:
         """The sealed rows of one partition, producer by producer; without `checksums` they are 0.
 
-        Yields encoded headers with their batches; sequence numbers count from 0 per producer, and
+        Gives encoded headers with their batches; sequence numbers count from 0 per producer, and
         each producer ends with an END header (totals filled in) beside a batch of 0 rows. A
         producer attempt that is not here is a `PartitionLostError`.
         """

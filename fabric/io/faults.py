@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from fabric.cancellation import check_wanted
 from fabric.errors import DataError, FabricError, NotFoundError, StorageError
 from fabric.io import places
-from fabric.wanted import check_wanted
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from fabric.cancellation import check_wanted
 from fabric.errors import PlanError
 from fabric.plan.expr import Agg, Alias, Expr
 from fabric.plan.faults import ExprFault, quoted
@@ -20,7 +21,6 @@ from fabric.plan.node import Node, known_schema, remember_schema
 from fabric.plan.python import expr_text
 from fabric.plan.walk import postorder
 from fabric.plan.zones import check_zones
-from fabric.wanted import check_wanted
 
 
 def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from fabric.cancellation import check_wanted
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Expr, IsIn, Over, Udf
 from fabric.plan.expr import children as expr_children
 from fabric.plan.node import Node
-from fabric.wanted import check_wanted
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from typing import get_args
 from fabric.config import StateBackend as BackendName
 from fabric.config import one_of
 from fabric.errors import ConfigError
+from fabric.state.aggregates import AggregatingState, ReducingState
 from fabric.state.backend import Backend, Snapshot, SnapshotReader, SnapshotWriter
 from fabric.state.base import State
-from fabric.state.folding import AggregatingState, ReducingState
 from fabric.state.journal import Journal
 from fabric.state.kinds import ListState, MapState, ValueState
 from fabric.state.memory import MemoryBackend

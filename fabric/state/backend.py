@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.rows import RowCodec
-from fabric.state.header import Header
+from fabric.state.schema import Header
 
 Entries = tuple[pa.LargeBinaryArray, pa.LargeBinaryArray, pa.LargeBinaryArray]
 """Keys, sub-keys (empty where the kind has none) and values."""

@@ -1,6 +1,7 @@
 """What the faces of all states share: keys and values to rows of a `Table`, and back.
 
-One job: `State`, `SingleState` (one row a key) and `ManyState` (several, by sub-key).
+One job: `State`, `SingleState` (one row a key) and `ManyState` (several, by sub-key), with the few
+functions on columns that the kinds need.
 
 A key is a Python value, or a tuple of them where there are several key columns. Keys of columns are
 a record batch (its columns are found by name), a list of arrays in the order of the spec, or rows
@@ -19,10 +20,9 @@ from numpy.typing import NDArray
 
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import DataError, StorageError
-from fabric.state.aging import Aging, Now
 from fabric.state.backend import Table
-from fabric.state.columns import fit
 from fabric.state.spec import StateSpec
+from fabric.state.ttl import Aging, Now
 
 Keys: TypeAlias = pa.RecordBatch | Sequence[pa.Array] | pa.LargeBinaryArray
 ALL_GROUPS = range(1 << 15)
@@ -192,3 +192,47 @@ class ManyState(State):
             renewed = self._aging.renewed_many(values)
             self._table.put_many(rows.take(pa.array(owner)), renewed, subs)
         return np.bincount(owner, minlength=len(counts)).astype(np.int64), subs, values
+
+
+def fit(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """`array` in the layout of `dtype`: dictionaries, run ends and views hold the same values."""
+    if array.type == dtype:
+        return array
+    held = array.type
+    if pa.types.is_dictionary(held) or pa.types.is_run_end_encoded(held):
+        held = held.value_type
+    plain = {
+        pa.string_view(): pa.string(), pa.binary_view(): pa.binary(),
+        pa.large_string(): pa.string(), pa.large_binary(): pa.binary(),
+    }  # fmt: skip
+    if plain.get(held, held) != plain.get(dtype, dtype):
+        raise TypeError(f"wanted is a column of {dtype}, got {array.type}")
+    if pa.types.is_run_end_encoded(array.type):
+        array = pa.compute.run_end_decode(array)
+    return array.cast(dtype)
+
+
+def ends(counts: NDArray[np.int64]) -> pa.Int64Array:
+    """Offsets of lists that have so many elements."""
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return pa.array(offsets)
+
+
+def numbered(first: int, n: int) -> pa.LargeBinaryArray:
+    """Numbers from `first` on as bytes that sort like them."""
+    data = np.arange(first, first + n, dtype=np.uint64).astype(">u8")
+    offsets = np.arange(n + 1, dtype=np.int64) * 8
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), n, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+
+
+def distinct_keys(table: Table, groups: range) -> Iterator[pa.LargeBinaryArray]:
+    """Each key of these groups once."""
+    seen: pa.LargeBinaryArray = pa.array([], pa.large_binary())
+    for keys, _, _ in table.scan(groups):
+        fresh = keys.unique()
+        fresh = fresh.filter(pa.compute.invert(pa.compute.is_in(fresh, value_set=seen)))
+        seen = pa.concat_arrays([seen, fresh])
+        yield fresh

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fabric._cython.kernels.rows import RowCodec
 from fabric.state.backend import Backend, Entries, Snapshot, SnapshotReader, Table
-from fabric.state.header import Header
+from fabric.state.schema import Header
 from fabric.state.spec import StateSpec
 
 _Old = tuple["_JournaledTable", bytes, bytes, bytes | None]

@@ -11,11 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.state.aging import Now
 from fabric.state.backend import Table
-from fabric.state.base import ALL_GROUPS, Keys, ManyState, SingleState
-from fabric.state.columns import distinct_keys, ends, numbered
+from fabric.state.base import (
+    ALL_GROUPS,
+    Keys,
+    ManyState,
+    SingleState,
+    distinct_keys,
+    ends,
+    numbered,
+)
 from fabric.state.spec import StateSpec
+from fabric.state.ttl import Now
 
 
 class ValueState(SingleState):

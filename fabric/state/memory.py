@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from fabric._cython.kernels.value_store import FrozenStore, ValueStore
 from fabric.state.backend import Entries, SnapshotReader, SnapshotWriter
-from fabric.state.header import FILE, Header
-from fabric.state.restoring import Sources, part_name
+from fabric.state.restore import Sources, part_name
+from fabric.state.schema import FILE, Header
 from fabric.state.spec import StateSpec
 
 PART_BYTES = 16 << 20

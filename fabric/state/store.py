@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fabric.errors import InternalError
-from fabric.state.aging import Now
+from fabric.state.aggregates import AggregatingState, ReducingState
 from fabric.state.backend import Backend, Snapshot, SnapshotReader
 from fabric.state.base import State
-from fabric.state.folding import AggregatingState, ReducingState
-from fabric.state.header import Header, Stored
 from fabric.state.journal import Journal
 from fabric.state.kinds import ListState, MapState, ValueState
+from fabric.state.schema import Header, Stored
 from fabric.state.spec import Kind, StateSpec
+from fabric.state.ttl import Now
 
 FACES: dict[Kind, type[State]] = {
     "value": ValueState,

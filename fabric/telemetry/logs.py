@@ -5,19 +5,24 @@ key=value on a terminal and JSON elsewhere. Inside somebody else's program only 
 as plain lines; structlog's own configuration, which is theirs, is neither used nor changed. Values
 under names that hold secrets are masked, control characters in values are escaped, so nobody can
 forge a line through a job's name, and tracebacks never show the values of variables.
+
+The newest events of each job are kept in memory (`Recorder`): agents answer Flight's action
+``job.logs`` from it, for clients reach agents by Flight anyway. They are kept as text, a quarter of
+what a dict takes: a stream logs something with every checkpoint.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any, TextIO
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
-
-from fabric.telemetry.recorder import Recorder
 
 SECRET_WORDS = ("token", "secret", "password", "authorization", "credential")
 
@@ -58,6 +63,50 @@ def _plain(*, colors: bool) -> list[Processor]:
     """Lines for people; structlog would print the values of all variables with a traceback."""
     plain = structlog.dev.plain_traceback
     return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
+
+
+LINES_MAX, JOBS_MAX, CHARS_MAX = 200, 100, 4096
+
+
+class Recorder:
+    """Keeps the newest `LINES_MAX` events of the newest `JOBS_MAX` jobs; any thread may call.
+
+    >>> recorder = Recorder()
+    >>> recorder.add({"event": "task ended", "job": "job-1", "rows": 3})
+    >>> recorder.lines("job-1"), recorder.lines("job-2")
+    ([{'event': 'task ended', 'job': 'job-1', 'rows': 3}], [])
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[str, deque[str]] = OrderedDict()
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Keep `event` if it names a job."""
+        job = event.get("job")
+        if not isinstance(job, str) or not job:
+            return
+        kept = {name: _kept(value) for name, value in event.items() if name != "exc_info"}
+        line = json.dumps(kept)
+        with self._lock:
+            lines = self._jobs.setdefault(job, deque(maxlen=LINES_MAX))
+            self._jobs.move_to_end(job)
+            lines.append(line)
+            while len(self._jobs) > JOBS_MAX:
+                self._jobs.popitem(last=False)
+
+    def lines(self, job: str) -> list[dict[str, Any]]:
+        """What is kept of a job, oldest first."""
+        with self._lock:
+            found = list(self._jobs.get(job, ()))
+        return [json.loads(line) for line in found]
+
+
+def _kept(value: object) -> object:
+    """What JSON has a word for; texts are cut."""
+    if isinstance(value, bool | int | float):
+        return value
+    return str(value)[:CHARS_MAX]
 
 
 class _Output:

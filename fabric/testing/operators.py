@@ -58,7 +58,7 @@ class SplitEnd:
 
 
 Step = Rows | Until | Clock | SplitEnd
-Steps = Sequence[Step]
+StreamChain = Sequence[Step]
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Sinks(Protocol):
 
 def check_operator(
     make: Make,
-    steps: Steps,
+    steps: StreamChain,
     *,
     keys: Sequence[str] | None = None,
     n_inputs: int = 1,
@@ -168,7 +168,7 @@ def check_operator(
 
 
 def run_straight(
-    make: Make, steps: Steps, n_inputs: int = 1, context: Context = _TESTED
+    make: Make, steps: StreamChain, n_inputs: int = 1, context: Context = _TESTED
 ) -> Outcome:
     """What the operator puts out when nothing goes wrong.
 
@@ -186,7 +186,7 @@ def run_straight(
 
 
 def run_aborted(
-    make: Make, steps: Steps, abort_at: int, n_inputs: int = 1, context: Context = _TESTED
+    make: Make, steps: StreamChain, abort_at: int, n_inputs: int = 1, context: Context = _TESTED
 ) -> Outcome:
     """The same with a failure while step `abort_at` is worked on, and a restore."""
     splits = _splits(steps)
@@ -211,7 +211,7 @@ def run_aborted(
 
 def run_rescaled(
     make: Make,
-    steps: Steps,
+    steps: StreamChain,
     tasks: Sequence[int],
     *,
     keys: Sequence[str] | None = None,
@@ -277,12 +277,12 @@ def _lines(batches: Batches) -> list[str]:
     return sorted(repr(row) for batch in batches for row in batch.to_pylist())
 
 
-def _told(steps: Steps) -> list[Clock]:
+def _told(steps: StreamChain) -> list[Clock]:
     """What a task is told anew when it begins again: the time."""
     return [step for step in steps if isinstance(step, Clock)][-1:]
 
 
-def _splits(steps: Steps) -> tuple[str, ...]:
+def _splits(steps: StreamChain) -> tuple[str, ...]:
     """All splits, in order of their first rows."""
     return tuple(
         dict.fromkeys(s.split for s in steps if isinstance(s, Rows | SplitEnd) and s.split)

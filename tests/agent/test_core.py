@@ -6,31 +6,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fabric.agent.attempts import TaskSpec
 from fabric.agent.core import AgentCore
-from fabric.agent.effects import (
+from fabric.agent.events import (
     AbandonSinks,
     Cancel,
     CopyReplica,
     DropJob,
     DropOutput,
     Effect,
-    KeepPartitions,
-    Relocate,
-    RunSink,
-    Send,
-    Start,
-    Tell,
-)
-from fabric.agent.events import (
     Ended,
     Fetched,
+    KeepPartitions,
     LeaseOver,
+    Relocate,
+    RunSink,
     Said,
+    Send,
     SinkDone,
+    Start,
+    Tell,
     Told,
 )
-from fabric.agent.held import TaskSpec
-from fabric.agent.streams.orders import CheckpointOver, Others, Trigger
+from fabric.agent.stream_tasks.mailbox import CheckpointOver, Others, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from fabric._cython.shuffle.store.store import Store
 from fabric.agent.outputs import Outputs
-from fabric.agent.pipe import Mark, Pipes
-from fabric.agent.store import PartitionStore
+from fabric.agent.pipes import Mark, Pipes
 from fabric.control import control_pb2 as pb
 from fabric.flight.header import Event
 from fabric.ids import TaskId
@@ -19,7 +19,7 @@ def outputs(kind, pipes, task=1):
         edge=0, kind=kind, mode=pb.MODE_PIPELINED, n_partitions=N, keys=["a"],
         schema=bytes(SCHEMA.serialize()),
     )  # fmt: skip
-    return Outputs([edge], TaskId("j", 0, task, 0), PartitionStore("a"), pipes)
+    return Outputs([edge], TaskId("j", 0, task, 0), Store("a"), pipes)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.agent.pipe import Item, Mark, Pipes, Port, Rows
+from fabric.agent.pipes import Item, Mark, Pipes, Port, Rows
 from fabric.flight.header import Event
 
 Sends = list[tuple[Port, Item]]

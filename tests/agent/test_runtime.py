@@ -18,10 +18,10 @@ from fabric.errors import FabricError, PeerLostError, StorageError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.ticket import DatasetRequest, Part
-from fabric.heap import resident_bytes
 from fabric.io.dataset.files import DatasetFiles
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, StageInput
+from fabric.process import resident_bytes
 from fabric.testing.clock import ManualClock
 from tests.support.wait import wait_until
 
@@ -257,7 +257,7 @@ def test_a_pipelined_diamond_with_one_batch_buffers_ends(agent: Running) -> None
     agent.deploy(b"many", (0,), 0, outputs=[output(1, 1, pipelined), output(2, 2, pipelined)])
     assert set(agent.ended("0.0", "1.0", "2.0", "2.1", "3.0", "3.1")) == {"FINISHED"}
     store = agent.runtime.store
-    lists = store.batches("job", 9, 0, [(0, 0), (1, 0)])
+    lists = iter(store.batches("job", 9, 0, [(0, 0), (1, 0)]).take_batches, [])
     found = [v for batches in lists for b in batches for v in b[0].to_pylist()]
     assert sorted(found) == sorted([*range(200)] * 2)
 

@@ -10,13 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fabric.agent.cancellation import Cancellation
-from fabric.agent.exchanges import Exchanges
-from fabric.agent.held import TaskSpec
-from fabric.agent.pipe import Pipes
-from fabric.agent.store import PartitionStore
-from fabric.agent.streams.orders import Orders
+from fabric._cython.shuffle.store.store import Store
+from fabric.agent.attempts import TaskSpec
+from fabric.agent.pipes import Exchanges, Pipes
+from fabric.agent.stream_tasks.mailbox import Mailbox
 from fabric.agent.tasks import Services, TaskRun
+from fabric.cancellation import Cancellation
 from fabric.control import control_pb2 as pb
 from fabric.errors import ExpressionError, FabricError, InternalError, StorageError
 from fabric.flight.inprocess import InProcessTransport
@@ -135,7 +134,7 @@ class Agent:
 
     def __init__(self, engine: FakeEngine | None = None, agent_id: str = "agent-1") -> None:
         self.engine = engine or FakeEngine()
-        self.store = PartitionStore(agent_id)
+        self.store = Store(agent_id)
         self.transport = InProcessTransport()
         self.pipes = Pipes("job")
         self.services = Services(
@@ -152,12 +151,12 @@ class Agent:
     ) -> pb.TaskReport:
         spec = TaskSpec(TaskId("job", deploy.stage, task), 1, deploy, pb.TaskAssignment(task=task))
         return TaskRun(
-            spec, self.services, self.pipes, cancel or Cancellation(), Orders(print)
+            spec, self.services, self.pipes, cancel or Cancellation(), Mailbox(print)
         ).run()
 
     def values(self, edge: int, partition: int, *producers: int) -> list[int]:
         asked = [(p, 0) for p in producers or (0,)]
-        found = self.store.batches("job", edge, partition, asked)
+        found = iter(self.store.batches("job", edge, partition, asked).take_batches, [])
         return [v for some in found for b in some for v in b.column(0).to_pylist()]
 
 
@@ -209,7 +208,7 @@ def test_what_a_filter_left_out_is_not_kept(kind: pb.EdgeKind) -> None:
     agent = Agent(FakeEngine(lambda inputs, splits: iter([few])))
     report = agent.run(deploy([output(1, 1, kind, schema=few.schema)]))
     assert report.outputs[0].bytes == agent.store.stored_bytes < 5000
-    ((kept,),) = agent.store.batches("job", 1, 0, [(0, 0)])
+    (kept,) = agent.store.batches("job", 1, 0, [(0, 0)]).take_batches()
     assert kept.nbytes < 5000
     assert kept.column("a").to_pylist() == few.column("a").to_pylist()
 

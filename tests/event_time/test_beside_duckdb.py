@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from fabric._cython.kernels.sessions import SessionTable
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.event_time.source import SourceWatermarks
-from fabric.event_time.strategies import Bounded
-from fabric.event_time.task import TaskWatermark
+from fabric.event_time.watermarks import Bounded, TaskWatermark
 from fabric.event_time.windows import (
     Framed,
     assign,

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from fabric.errors import ConfigError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
-from fabric.event_time.alignment import Alignment
-from fabric.event_time.source import SourceWatermarks
-from fabric.event_time.strategies import Bounded
+from fabric.event_time.source import SourceWatermarks, WatermarkAlignment
+from fabric.event_time.watermarks import Bounded
 
 SPLITS = st.dictionaries(
     st.sampled_from("abcd"), st.lists(st.integers(0, 100), max_size=20), min_size=1
@@ -122,16 +121,16 @@ def test_a_row_after_the_end_of_its_split_changes_nothing() -> None:
 
 @given(st.dictionaries(st.sampled_from("abcde"), st.integers(0, 100)), st.integers(0, 30))
 def test_alignment_never_holds_all_back(times: dict[str, int], drift: int) -> None:
-    held = Alignment(drift).held_back(times)
+    held = WatermarkAlignment(drift).held_back(times)
     assert held == {split for split, time in times.items() if time > min(times.values()) + drift}
     assert not times or len(held) < len(times)
 
 
 def test_alignment_knows_who_holds_nobody_back_and_who_is_elsewhere() -> None:
-    alignment = Alignment(10)
+    alignment = WatermarkAlignment(10)
     times = {"new": BEGINNING, "idle": IDLE, "ended": END_OF_TIME, "a": 50, "b": 55}
     assert alignment.held_back(times) == frozenset()
     assert alignment.held_back(times, least=41) == {"b"}
     assert alignment.held_back(times, least=IDLE) == frozenset()
     with pytest.raises(ConfigError, match="drift_us must not be negative, got -1"):
-        Alignment(-1)
+        WatermarkAlignment(-1)

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from fabric.errors import DataError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
-from fabric.event_time.triggers import is_early, shown_after_rows
 from fabric.event_time.windows import (
     Framed,
     assign,
     behind,
     closed,
     expanded,
+    is_early,
     late,
+    shown_after_rows,
     spans,
     starts,
     step,

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.agent.store import PartitionStore
+from fabric._cython.shuffle.store.store import Store
 from fabric.errors import PartitionLostError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.remote import FlightTransport
@@ -49,12 +49,12 @@ class Fabric:
     """Two agents with stores of their own."""
 
     rig: FlightRig
-    stores: Mapping[str, PartitionStore]
+    stores: Mapping[str, Store]
 
 
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
-    stores = {agent: PartitionStore(agent) for agent in AGENTS}
+    stores = {agent: Store(agent) for agent in AGENTS}
     with FlightRig(tmp_path_factory.mktemp("rig"), len(AGENTS), stores=stores) as rig:
         yield Fabric(rig, stores)
 
@@ -68,7 +68,7 @@ def text_of(found: list[pa.RecordBatch]) -> Rows:
 
 
 @st.composite
-def written(draw: st.DrawFn, stores: Mapping[str, PartitionStore]) -> Written:
+def written(draw: st.DrawFn, stores: Mapping[str, Store]) -> Written:
     """Random rows, cut at random, of up to three producers; sealed."""
     rows = draw(batches())
     done = Written(draw(st.integers(1, 4)))
@@ -76,7 +76,9 @@ def written(draw: st.DrawFn, stores: Mapping[str, PartitionStore]) -> Written:
         agent = done.agent_of[task] = draw(st.sampled_from(AGENTS))
         edge, store = EdgeId(JOB, EDGE), stores[agent]
         compression = draw(st.sampled_from(["", "lz4", "zstd"]))
-        store.begin(edge, rows.schema, done.n_partitions, task, 0, compression=compression)
+        store.begin(
+            edge.job, edge.edge, rows.schema, done.n_partitions, task, 0, compression=compression
+        )
         for _ in range(draw(st.integers(0, 3))):
             batch = rows.slice(draw(st.integers(0, rows.num_rows)))
             cuts = st.lists(
@@ -85,10 +87,10 @@ def written(draw: st.DrawFn, stores: Mapping[str, PartitionStore]) -> Written:
                 max_size=done.n_partitions - 1,
             )
             offsets = [0, *sorted(draw(cuts)), batch.num_rows]
-            store.append(edge, task, 0, batch, np.array(offsets, np.int64))
+            store.append(edge.job, edge.edge, task, 0, batch, np.array(offsets, np.int64))
             for partition, (begin, end) in enumerate(itertools.pairwise(offsets)):
                 done.slices[task, partition].append(batch.slice(begin, end - begin))
-        store.seal(edge, task, 0)
+        store.seal(edge.job, edge.edge, task, 0)
     return done
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.shuffle.exchange.exchanges import Exchange, InProcessExchange
 from fabric._cython.shuffle.pump.pump import Connections
-from fabric.agent.pipe import Item, Mark, Pipes, Rows
+from fabric.agent.pipes import Item, Mark, Pipes, Rows
 from fabric.flight import wire_pb2
 from fabric.flight.connections import connect
 from fabric.flight.header import Event, decode_header

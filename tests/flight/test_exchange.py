@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.shuffle.exchange.exchanges import Exchange, InProcessExchange, JobPipes
 from fabric._cython.shuffle.pump.pump import Connections
-from fabric.agent.pipe import Mark, Pipes, Rows
+from fabric.agent.pipes import Mark, Pipes, Rows
 from fabric.errors import (
     CancelledError,
     FabricError,
@@ -27,8 +27,8 @@ from fabric.errors import (
     PartitionLostError,
     PeerLostError,
 )
+from fabric.flight.connections import new_socket, remove_socket
 from fabric.flight.header import Event
-from fabric.flight.sockets import new_socket, remove_socket
 from tests.support.cut_proxy import CutProxy, How
 from tests.support.flight_rig import FlightRig
 from tests.support.wait import wait_until

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from fabric._cython.shuffle.store.budget import Budget, Share
-from fabric.agent.store import PartitionStore
+from fabric._cython.shuffle.store.store import Store
 from fabric.flight.backend import Backend
 from fabric.flight.locations import LocationTable
 from fabric.flight.remote import FlightTransport
@@ -29,14 +29,14 @@ class Peer:
     """A server of one edge; every partition has `N_MESSAGES` messages of a MiB."""
 
     def __init__(self, rig: FlightRig) -> None:
-        store = PartitionStore("a0")
+        store = Store("a0")
         batch = pa.record_batch({"a": np.arange(N_STREAMS * MESSAGE_ROWS)})
         offsets = np.arange(N_STREAMS + 1, dtype=np.int64) * MESSAGE_ROWS
         edge = EdgeId("job", 0)
-        store.begin(edge, batch.schema, N_STREAMS, 0, 0)
+        store.begin(edge.job, edge.edge, batch.schema, N_STREAMS, 0, 0)
         for _ in range(N_MESSAGES):
-            store.append(edge, 0, 0, batch, offsets)
-        store.seal(edge, 0, 0)
+            store.append(edge.job, edge.edge, 0, 0, batch, offsets)
+        store.seal(edge.job, edge.edge, 0, 0)
         backend = Backend(
             agent_id="a0",
             source=store,

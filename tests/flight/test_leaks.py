@@ -11,11 +11,10 @@ import sys
 import pyarrow as pa
 
 from fabric._cython.shuffle.store.budget import Budget
-from fabric.agent.store import PartitionStore
+from fabric._cython.shuffle.store.store import Store
 from fabric.clock import SystemClock
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
-from fabric.ids import EdgeId
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
 from fabric.io.streams import Polled, open_reader
 from fabric.plan.sources import KafkaStream, RowFormat
@@ -93,15 +92,15 @@ def test_a_reader_of_kafka_that_is_closed_leaves_no_thread() -> None:
 
 def test_what_came_and_nobody_took_counts(rig: FlightRig) -> None:
     budget = Budget(1 << 40)
-    store = PartitionStore("a9", budget)
+    store = Store("a9", budget)
     n_bytes = 200 * 8000  # more than the MiB that is reserved before the first message came
     rig.add_edge("job-1", "n", {("a0", 0, 0): pa.Table.from_batches([ROWS] * 200)})
     request = PartitionRequest(job="job-1", edge=0, node_path="n", partition=0, producers=((0, 0),))
     reader = FlightTransport(rig.signer, agent_id="a9", budget=budget)
     rows = reader.open_rows(rig.address("a0"), request)
     wait_until(lambda: budget.used_bytes >= n_bytes)
-    store.begin(EdgeId("job-2", 0), SCHEMA, 1, 0, 0)
-    store.append(EdgeId("job-2", 0), 0, 0, ROWS, None)
+    store.begin("job-2", 0, SCHEMA, 1, 0, 0)
+    store.append("job-2", 0, 0, 0, ROWS, None)
     assert budget.used_bytes >= n_bytes + 8000
     assert sum(batch.num_rows for batch in rows.take()) > 0
     wait_until(lambda: budget.used_bytes < n_bytes)

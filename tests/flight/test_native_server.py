@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from fabric.agent.store import PartitionStore
+from fabric._cython.shuffle.store.store import Store
 from fabric.control import control_pb2 as pb
 from fabric.errors import AuthError, FabricError
 from fabric.flight.backend import Backend
@@ -27,7 +27,6 @@ from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
 from fabric.flight.server import FabricFlightServer
 from fabric.flight.ticket import PartitionRequest
-from fabric.ids import EdgeId
 from fabric.io.dataset.files import DatasetFiles
 from fabric.security.tokens import Signer
 from fabric.testing import ManualClock
@@ -69,36 +68,26 @@ for n in range(1, n_calls + 1):
 """
 
 
-class NativeSource(PartitionStore):
-    """The store of an agent, filled from tables as the rig's own source is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tables = Filled(self)
-
-
 class Filled(dict[tuple[str, int, int, tuple[int, int]], pa.Table]):
     """Writes what is set into a store."""
 
-    def __init__(self, store: PartitionStore) -> None:
+    def __init__(self, store: Store) -> None:
         super().__init__()
         self._store = store
 
     def __setitem__(self, key: tuple[str, int, int, tuple[int, int]], table: pa.Table) -> None:
         job, number, _, (task, attempt) = key
-        edge = EdgeId(job, number)
-        self._store.begin(edge, table.schema, 1, task, attempt)
+        self._store.begin(job, number, table.schema, 1, task, attempt)
         for batch in table.to_batches():
-            self._store.append(edge, task, attempt, batch, None)
-        self._store.seal(edge, task, attempt)
+            self._store.append(job, number, task, attempt, batch, None)
+        self._store.seal(job, number, task, attempt)
 
 
 @pytest.mark.parametrize("verb", ["list", "info", "schema", "poll", "get"])
-def test_answers_while_python_is_busy(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.support.flight_rig.TableSource", NativeSource)
-    with FlightRig(tmp_path) as rig:
+def test_answers_while_python_is_busy(verb: str, tmp_path: Path) -> None:
+    store = Store()
+    with FlightRig(tmp_path, stores={"a0": store}) as rig:
+        rig.sources["a0"].tables = Filled(store)
         rig.add_edge("j", "n", {("a0", 0, 0): ROWS})
         assert answered_meanwhile(rig, verb, tmp_path / "shared") == N_CALLS
 

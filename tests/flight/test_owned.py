@@ -17,7 +17,7 @@ from fabric.flight.client import Client
 from fabric.flight.connections import connect
 from fabric.flight.descriptor import PutPath
 from fabric.flight.header import EdgeHeader, encode_header
-from fabric.flight.spread import Spread
+from fabric.flight.owners import Spread
 from fabric.flight.transport import PutWriter
 from tests.support.flight_rig import FlightRig
 from tests.support.wait import wait_until

@@ -245,7 +245,7 @@ def test_a_plain_flight_client_reads_any_location(rig: FlightRig) -> None:
 def test_a_location_without_owners_is_no_place_to_write(rig: FlightRig) -> None:
     from fabric.errors import InternalError
     from fabric.flight.descriptor import PutPath
-    from fabric.flight.spread import Spread
+    from fabric.flight.owners import Spread
 
     location = pb.DatasetLocation(
         name="d", schema=SCHEMA.serialize().to_pybytes(), n_partitions=2, replicas=2,

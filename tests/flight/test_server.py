@@ -13,8 +13,7 @@ import pytest
 
 from fabric.control import control_pb2 as pb
 from fabric.errors import AuthError, DataError, NotFoundError, PeerLostError
-from fabric.flight.connections import connect
-from fabric.flight.handshake import AgentHandshake
+from fabric.flight.connections import AgentHandshake, connect
 from fabric.flight.ticket import PartitionRequest, make_ticket
 from fabric.security.tokens import Signer
 from tests.support.flight_rig import FlightRig

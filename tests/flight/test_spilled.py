@@ -13,14 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fabric._cython.shuffle.store.budget import Budget
-from fabric.agent.store import PartitionStore
+from fabric._cython.shuffle.store.store import Store
 from fabric.errors import PartitionLostError
 from fabric.flight.backend import Backend
 from fabric.flight.header import EdgeHeader
 from fabric.flight.locations import LocationTable
 from fabric.flight.server import FabricFlightServer
 from fabric.flight.ticket import PartitionRequest
-from fabric.ids import EdgeId
 from tests.support.arrays import batches, rendered
 from tests.support.flight_rig import FlightRig
 
@@ -33,10 +32,10 @@ class Spilled:
 
     def __init__(self, rig: FlightRig, folder: Path) -> None:
         self.folder, self._rig = folder, rig
-        self.stores = [PartitionStore("a0", Budget(1), [folder]), PartitionStore("a0")]
+        self.stores = [Store("a0", Budget(1), [folder]), Store("a0")]
         self.servers = [self._served(store) for store in self.stores]
 
-    def _served(self, store: PartitionStore) -> FabricFlightServer:
+    def _served(self, store: Store) -> FabricFlightServer:
         backend = Backend(
             agent_id="a0",
             source=store,
@@ -51,11 +50,11 @@ class Spilled:
         """A job whose one partition holds `rows`, in both."""
         job = f"job{next(JOBS)}"
         for store in self.stores:
-            store.begin(EdgeId(job, 0), rows[0].schema, 1, 0, 0, compression=compression)
+            store.begin(job, 0, rows[0].schema, 1, 0, 0, compression=compression)
             for batch in rows:
                 offsets = np.array([0, batch.num_rows], np.int64)
-                store.append(EdgeId(job, 0), 0, 0, batch, offsets)
-            store.seal(EdgeId(job, 0), 0, 0)
+                store.append(job, 0, 0, 0, batch, offsets)
+            store.seal(job, 0, 0, 0)
         return job
 
     def fetch(self, server: int, job: str) -> list[tuple[EdgeHeader, pa.RecordBatch | None]]:

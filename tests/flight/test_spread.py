@@ -18,7 +18,7 @@ from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric.control.control_pb2 import DatasetLocation
 from fabric.errors import DataError, PeerLostError, StorageError
 from fabric.flight.descriptor import PutPath
-from fabric.flight.spread import Spread
+from fabric.flight.owners import Spread
 from fabric.flight.transport import PartReceipt
 from tests.support.arrays import arrays, examples, rendered
 

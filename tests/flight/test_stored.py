@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fabric.agent.store import PartitionStore
+from fabric._cython.shuffle.store.store import Store
 from fabric.errors import PartitionLostError
 from fabric.flight.backend import Backend
 from fabric.flight.locations import LocationTable
 from fabric.flight.server import FabricFlightServer
 from fabric.flight.ticket import PartitionRequest
-from fabric.ids import EdgeId
 from tests.support.arrays import batches, rendered
 from tests.support.flight_rig import FlightRig
 
@@ -28,7 +27,7 @@ class Stored:
     """A server of one store, asked by agent a1 of the rig."""
 
     def __init__(self, rig: FlightRig) -> None:
-        self.store = PartitionStore("a0")
+        self.store = Store("a0")
         backend = Backend(
             agent_id="a0",
             source=self.store,
@@ -43,10 +42,10 @@ class Stored:
     def write(self, rows: list[pa.RecordBatch], compression: str) -> str:
         """A job whose one partition holds `rows`."""
         job = f"job{next(JOBS)}"
-        self.store.begin(EdgeId(job, 0), rows[0].schema, 1, 0, 0, compression=compression)
+        self.store.begin(job, 0, rows[0].schema, 1, 0, 0, compression=compression)
         for batch in rows:
-            self.store.append(EdgeId(job, 0), 0, 0, batch, np.array([0, batch.num_rows], np.int64))
-        self.store.seal(EdgeId(job, 0), 0, 0)
+            self.store.append(job, 0, 0, 0, batch, np.array([0, batch.num_rows], np.int64))
+        self.store.seal(job, 0, 0, 0)
         return job
 
     def fetch(self, job: str) -> list[pa.RecordBatch]:
@@ -99,7 +98,7 @@ def test_a_released_partition_is_lost(stored: Stored) -> None:
     job = stored.write([pa.record_batch({"a": [1]})], "")
     other = stored.write([pa.record_batch({"a": [1]})], "")
     assert stored.store.release(job) == 8
-    stored.store.begin(EdgeId(job, 0), pa.schema([("a", pa.int64())]), 1, 1, 0)
+    stored.store.begin(job, 0, pa.schema([("a", pa.int64())]), 1, 1, 0)
     with pytest.raises(PartitionLostError, match="written by task 0 attempt 0, is not on this"):
         stored.fetch(job)
     assert len(stored.fetch(other)) == 1

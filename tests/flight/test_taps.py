@@ -13,7 +13,7 @@ import pytest
 from pyarrow import flight
 
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
-from fabric.agent.pipe import Mark, Pipes, Rows
+from fabric.agent.pipes import Mark, Pipes, Rows
 from fabric.control import control_pb2 as pb
 from fabric.flight.header import Event
 from tests.support.flight_rig import FlightRig

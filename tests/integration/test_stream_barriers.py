@@ -14,7 +14,7 @@ from threading import Lock
 import pytest
 
 from fabric.agent import outputs
-from fabric.agent.pipe import Item, Mark, Port
+from fabric.agent.pipes import Item, Mark, Port
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fabric.agent.streams import batching
+from fabric.agent.stream_tasks import batching
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.source import SourceWatermarks
 from fabric.operators.streams import watermark

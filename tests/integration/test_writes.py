@@ -19,7 +19,7 @@ from fabric.clients.spark.writer import Transaction
 from fabric.clock import SystemClock
 from fabric.errors import FabricError, PeerLostError
 from fabric.flight.client import Client
-from fabric.flight.patience import Kept
+from fabric.flight.owners import Kept
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 

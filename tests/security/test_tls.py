@@ -14,7 +14,7 @@ import pyarrow.flight as fl
 import pytest
 
 import fabric
-from fabric.agent.service import AgentProcess
+from fabric.agent.process.service import AgentProcess
 from fabric.clock import SystemClock
 from fabric.config import AgentConfig
 from fabric.control import control_pb2 as pb

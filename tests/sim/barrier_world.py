@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from fabric._cython.shuffle.ring.ring import Rows
-from fabric.agent.pipe import Item, Mark
-from fabric.agent.streams.inputs import Came, Channels, Decline, EdgeOver, Event_, Take
+from fabric.agent.pipes import Item, Mark
+from fabric.agent.stream_tasks.channels import Came, Channels, Decline, EdgeOver, Event_, Take
 from fabric.checkpoint.manifest import FINAL, Ack, Declined, SinkHandle, TaskSnapshot
 from fabric.coordinator.core import effects as fx
 from fabric.flight.header import Event

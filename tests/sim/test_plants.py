@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from fabric.agent.core import AgentCore
-from fabric.agent.effects import Effect, RunSink
-from fabric.agent.events import Event, LeaseOver, Said
-from fabric.agent.lease import Lease
+from fabric.agent.events import Effect, Event, LeaseOver, RunSink, Said
+from fabric.agent.heartbeat import Lease
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.core import CoordinatorCore
 from fabric.coordinator.core.effects import Persist

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.checkpoint.layout import checkpoint_folder
+from fabric.checkpoint.folder import checkpoint_folder
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.checkpoint.storage import FolderStorage
 

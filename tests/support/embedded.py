@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import Engine, FabricEngine
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotPool
-from fabric.agent.store import PartitionStore
 from fabric.clock import Clock, SystemClock
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
@@ -111,7 +111,7 @@ def _backend(
 ) -> Backend:
     backend = Backend(
         agent_id=agent_id,
-        source=PartitionStore(agent_id),
+        source=Store(agent_id),
         locations=LocationTable(),
         datasets=DatasetFiles(folder / agent_id, agent_id),
         control=control,
@@ -125,7 +125,7 @@ def _agent(
     backend: Backend, slots: int, clock: Clock, engine: Engine, pool: SlotPool | None
 ) -> AgentRuntime:
     agent_id = backend.agent_id
-    assert isinstance(backend.source, PartitionStore)
+    assert isinstance(backend.source, Store)
     assert isinstance(backend.control, CoordinatorRuntime)
     assert isinstance(backend.datasets, DatasetFiles)
     return AgentRuntime(

@@ -15,7 +15,7 @@ from typing import Self
 import pyarrow as pa
 
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
-from fabric.agent.store import PartitionStore
+from fabric._cython.shuffle.store.store import Store
 from fabric.clock import Clock, SystemClock
 from fabric.config import Limits
 from fabric.control import control_pb2 as pb
@@ -50,6 +50,17 @@ class TableSource:
                 return table.schema
         raise NotFoundError(f"edge {edge} has no partitions on this agent", job=job)
 
+    def open(
+        self,
+        job: str,
+        edge: int,
+        partition: int,
+        producers: Sequence[tuple[int, int]],
+        checksums: bool = True,
+    ) -> Messages:
+        """See `PartitionSource.open`."""
+        return Messages(self.read(job, edge, partition, producers, checksums=checksums))
+
     def read(
         self,
         job: str,
@@ -72,6 +83,17 @@ class TableSource:
                 end_header(of, len(batches), table.num_rows, table.nbytes),
                 pa.RecordBatch.from_pylist([], table.schema),
             )
+
+
+class Messages:
+    """Messages one at a time, as a `MessageStream`."""
+
+    def __init__(self, messages: Iterator[tuple[bytes, pa.RecordBatch]]) -> None:
+        self._messages = messages
+
+    def take(self) -> list[tuple[bytes, pa.RecordBatch]]:
+        """The next one."""
+        return [found] if (found := next(self._messages, None)) is not None else []
 
 
 class RigControl:
@@ -172,7 +194,7 @@ class FlightRig:
         clock: Clock | None = None,
         idle_s: float = 10.0,
         tap_idle_s: float = 30.0,
-        stores: Mapping[str, PartitionStore] | None = None,
+        stores: Mapping[str, Store] | None = None,
         limits: Limits | None = None,
     ) -> None:
         self.signer = Signer(SECRET)

@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-_IMPORTED = ("fabric.agent.service", "fabric.coordinator.main")
+_IMPORTED = ("fabric.agent.process.service", "fabric.coordinator.main")
 _REQUEST_BYTES = 1 << 20
 _END_S = 5.0
 
@@ -134,13 +134,13 @@ def _nursery() -> _Nursery:
 def main(descriptor: int) -> int:
     """Serve the tests at the other end until they end; in a fork: run the command."""
     tests = socket.socket(fileno=descriptor)
-    from fabric.agent.memory import prepare_process
+    from fabric.agent.process.memory import prepare_process
 
     prepare_process()
     for module in _IMPORTED:
         import_module(module)
     from fabric.clients.cli import main as command
-    from fabric.heap import settle_heap
+    from fabric.process import settle_heap
 
     settle_heap()
     while True:

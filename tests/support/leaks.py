@@ -19,7 +19,7 @@ from contextlib import suppress
 from itertools import count, islice
 from pathlib import Path
 
-from fabric.agent.memory import give_back, prepare_process
+from fabric.agent.process.memory import give_back, prepare_process
 
 if __name__ == "__main__":
     prepare_process(kept_s=0.0)
@@ -31,14 +31,13 @@ from fabric._cython.shuffle.store.budget import Budget
 from fabric.control import control_pb2 as pb
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
-from fabric.heap import resident_bytes
 from fabric.ids import TaskId
 from fabric.io.kafka import sink
 from fabric.io.kafka.aside import Stored
 from fabric.io.sinks.protocol import unfolded
 from fabric.plan.sources import KafkaTarget
-from fabric.telemetry.logs import logger
-from fabric.telemetry.recorder import JOBS_MAX, LINES_MAX
+from fabric.process import resident_bytes
+from fabric.telemetry.logs import JOBS_MAX, LINES_MAX, logger
 from tests.support.embedded import embedded_pair
 from tests.support.flight_rig import FlightRig
 from tests.support.wait import wait_until

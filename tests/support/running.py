@@ -11,7 +11,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.control.errors import from_detail
 from fabric.errors import InternalError
-from fabric.flight.results import read_result, result_edge
+from fabric.flight.inprocess import read_result, result_edge
 from fabric.flight.transport import Transport
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Node, NodeConfig, Plan

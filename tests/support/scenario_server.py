@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric._cython.shuffle.flight.server import NativeServer
 from fabric.config import Limits
-from fabric.flight.adapted import adapt
+from fabric.flight.handlers import adapt
 from fabric.security.tokens import Signer
 from tests.support.scenarios import AGENT, SCENARIOS
 

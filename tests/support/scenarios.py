@@ -16,8 +16,7 @@ import pyarrow as pa
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.errors import AuthError, NotFoundError, PartitionLostError
-from fabric.flight.adapted import Stream
-from fabric.flight.asked import SCOPES, CommandAnswer
+from fabric.flight.handlers import SCOPES, CommandAnswer, Stream
 from fabric.flight.locations import LocationTable
 from fabric.flight.ticket import AnyRequest, PartitionRequest
 from fabric.security.tokens import Scope, Signer, bearer
@@ -83,7 +82,7 @@ class Scenario:
         message.MergeFrom(pb.Locations(**changes))  # type: ignore[arg-type]
         self.table.apply(message)
 
-    # ---- see `fabric.flight.adapted.Streams`
+    # ---- see `fabric.flight.handlers.Streams`
 
     def get(self, request: PartitionRequest, agent: bool) -> Stream:
         """The rows of one partition."""
@@ -96,7 +95,7 @@ class Scenario:
         """All rows lie here."""
         raise PartitionLostError("the scenario has one server", job=JOB)
 
-    # ---- see `fabric.flight.asked.Asked`
+    # ---- see `fabric.flight.handlers.Asked`
 
     def wall_s(self) -> float:
         """See `Asked`."""

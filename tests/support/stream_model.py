@@ -38,7 +38,7 @@ Found = Counter[tuple[object, ...]]
 
 
 def random_run(rng: Random, keys: str = "ab") -> tuple[list[Step], list[Row]]:
-    """Steps of a run over some splits, and its rows; watermarks never pass what rows carry.
+    """StreamChain of a run over some splits, and its rows; watermarks never pass what rows carry.
 
     >>> steps, rows = random_run(Random(1))
     >>> sum(len(step.batch) for step in steps if isinstance(step, Rows)) == len(rows)

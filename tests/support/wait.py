@@ -1,4 +1,4 @@
-"""Waiting for other threads and processes in a test: a condition with a deadline, never a guess."""
+"""Backlog for other threads and processes in a test: a condition with a deadline, never a guess."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import fabric
-from fabric.agent.metrics import AgentCollector
+from fabric.agent.process.metrics import AgentCollector
 from fabric.agent.tally import JOBS_MAX, NODES_MAX, TaskTally
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.service.metrics import JOBS_SHOWN, CoordinatorCollector

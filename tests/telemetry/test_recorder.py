@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fabric.telemetry.logs import lines_of, logger
-from fabric.telemetry.recorder import CHARS_MAX, JOBS_MAX, LINES_MAX, Recorder
+from fabric.telemetry.logs import CHARS_MAX, JOBS_MAX, LINES_MAX, Recorder, lines_of, logger
 
 
 def test_lines_and_jobs_are_bounded() -> None:

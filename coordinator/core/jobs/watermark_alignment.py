@@ -1,7 +1,7 @@
 """How far tasks that read one source may run ahead of each other.
 
 One job: from what each task says of its slowest split to how far the slowest of the *other* tasks
-is, by node. A task holds its own splits back by that (`fabric.event_time.alignment`). The slowest
+is, by node. A task holds its own splits back by that (`fabric.event_time.source`). The slowest
 task is thus told of the second slowest, so that what was said of itself a while ago holds up
 nobody. Pure: times in, times out; forgotten when the tasks begin anew.
 """

@@ -1,7 +1,7 @@
 """Processes for tasks with Python functions: a crash, a hang, a leak, a held GIL stay in the task.
 
     agent process                                      nursery (imports done, one thread)
-    TaskRun ── ServedTask ── SlotProcess               │ forks
+    TaskRun ── SlotTask ── SlotProcess               │ forks
                   │             ╰ Channel ═ socket ═ Channel ─ worker: chain or fragment
                   ╰ Inputs, Outputs, sink              ╰─ rows in shared memory, a copy each way ─╯
 

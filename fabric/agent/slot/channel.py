@@ -1,7 +1,7 @@
 """Framed messages between an agent and a slot, with the descriptors of shared memory.
 
 One job: `Channel`: one end of a Unix stream socket. A frame is its length (4 bytes) and a protobuf
-message of the one type that may come; whatever else comes is an error, never an object. Waiting for
+message of the one type that may come; whatever else comes is an error, never an object. Backlog for
 a frame is the caller's business (`fileno`). Any thread may place and send, one at a time receives.
 """
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from fabric.agent.slot.forkserver import Forkserver
 from fabric.agent.slot.process import SlotProcess, own_bytes
-from fabric.agent.slot.spawning import Nursery
 from fabric.clock import Clock, SystemClock
 
 HEADROOM_BYTES = 128 << 20
@@ -53,7 +53,7 @@ class SlotPool:
 
     def __init__(self, limits: SlotLimits | None = None, clock: Clock | None = None) -> None:
         self.limits, self.clock = limits or SlotLimits(), clock or SystemClock()
-        self._nursery = Nursery(self.limits.environment)
+        self._nursery = Forkserver(self.limits.environment)
         self._lock = Lock()
         self._waiting: dict[str, list[SlotProcess]] = defaultdict(list)
         self._busy: set[SlotProcess] = set()

@@ -1,7 +1,8 @@
 """One slot, seen from its agent.
 
-One job: `SlotProcess`: start it, talk with it, hear what it prints, notice that a function takes
-too long, kill it. One thread uses it at a time, another may wait in `receive`; any may `kill` it.
+One job: `SlotProcess`: start it, talk with it, hear what it prints (`Output`: lines of bounded
+length; the slot waits when nobody reads, the agent never does), notice that a function takes too
+long, kill it. One thread uses it at a time, another may wait in `receive`; any may `kill` it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import select
 import shutil
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -19,8 +20,7 @@ from threading import Lock
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.calls import Call, CallPage
 from fabric.agent.slot.channel import Channel, ChannelClosedError
-from fabric.agent.slot.output import Output
-from fabric.agent.slot.spawning import Nursery
+from fabric.agent.slot.forkserver import Forkserver
 from fabric.clock import Clock
 
 SEND_S = 60.0
@@ -57,7 +57,7 @@ class TooLargeError(Exception):
 class SlotProcess:
     """A process for tasks; `end` it."""
 
-    def __init__(self, nursery: Nursery, clock: Clock, *, compiles: bool = False) -> None:
+    def __init__(self, nursery: Forkserver, clock: Clock, *, compiles: bool = False) -> None:
         self._nursery, self._clock = nursery, clock
         self._lock, self._ended = Lock(), False
         self._receiving = Lock()
@@ -240,3 +240,46 @@ def own_bytes(pid: int) -> int:
     except (OSError, ValueError):
         return 0
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+LINE_BYTES_MAX = 2000
+_READ, _READS_MAX = 1 << 16, 16
+
+Listener = Callable[[str], None]
+
+
+class Output:
+    """The reading end; owns its descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.listener: Listener = lambda _: None
+        self._rest = b""
+        os.set_blocking(descriptor, False)
+
+    def read(self) -> bool:
+        """Hand on the lines that wait; False when no more will come."""
+        for _ in range(_READS_MAX):
+            try:
+                data = os.read(self.descriptor, _READ)
+            except BlockingIOError:
+                return True
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                self._tell(line)
+            if len(self._rest) > LINE_BYTES_MAX or not data:
+                self._tell(self._rest)
+                self._rest = b""
+            if not data:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Read what is left, and close it."""
+        self.read()
+        self._tell(self._rest)
+        os.close(self.descriptor)
+
+    def _tell(self, line: bytes) -> None:
+        if line:
+            self.listener(line[:LINE_BYTES_MAX].decode(errors="replace"))

@@ -16,7 +16,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.datasets import all_owners
 from fabric.errors import ConfigError, NotFoundError, PeerLostError, PlanError
 from fabric.flight.descriptor import PutPath
-from fabric.flight.spread import Spread
+from fabric.flight.owners import Spread
 from fabric.ids import TaskId
 from fabric.io.dataset.access import DatasetAccess, current
 from fabric.io.sinks.protocol import Handle

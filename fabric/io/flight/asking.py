@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TypeVar
 
+from fabric.cancellation import check_wanted
 from fabric.errors import ConfigError, FabricError, PeerLostError, PlanError
 from fabric.flight.errors import is_told
 from fabric.telemetry.logs import logger
-from fabric.wanted import check_wanted
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric._cython.shuffle.checksum import RunningCrc32c, crc32c
-from fabric.checkpoint.layout import sinks_folder
+from fabric.checkpoint.folder import sinks_folder
 from fabric.errors import DataError, StorageError
 from fabric.ids import TaskId
 from fabric.io.faults import writing

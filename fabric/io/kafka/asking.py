@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from fabric.cancellation import check_wanted
 from fabric.errors import ExternalError
 from fabric.io.kafka.refusals import refusal
 from fabric.io.kafka.settings import configuration
 from fabric.plan.sources import KafkaStream
-from fabric.wanted import check_wanted
 
 if TYPE_CHECKING:
     from types import TracebackType

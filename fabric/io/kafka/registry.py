@@ -3,8 +3,8 @@
 One job: `Registry`. It looks up schemas by id (immutable, so cached forever) and the newest schema
 of a subject, registers schemas, and checks compatibility. If the registry does not answer, a call
 retries with exponential back-off and jitter for up to ``wait.ms``, logs that, and then raises a
-retryable `ExternalError`: no row is lost. The caller may cancel meanwhile (`fabric.wanted`), even
-if the registry hangs. What a schema means for rows is decided in `fabric.io.codecs`.
+retryable `ExternalError`: no row is lost. The caller may cancel meanwhile (`fabric.cancellation`),
+even if the registry hangs. What a schema means for rows is decided in `fabric.io.codecs`.
 
 It uses the standard library's HTTP client: `confluent_kafka.schema_registry` needs four more
 packages, decodes row by row, and does not limit how long a look-up takes.
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
+from fabric.cancellation import check_wanted
 from fabric.clock import Clock, SystemClock
 from fabric.errors import (
     AuthError,
@@ -41,7 +42,6 @@ from fabric.errors import (
 )
 from fabric.plan.sources import RowFormat, Settings
 from fabric.telemetry.logs import logger
-from fabric.wanted import check_wanted
 
 _log = logger("fabric.registry")
 SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
+from fabric.cancellation import check_wanted
 from fabric.errors import (
     AuthError,
     CancelledError,
@@ -29,7 +30,6 @@ from fabric.io import places
 from fabric.io.postgres.access import NEEDED, check_place, conninfo, shown
 from fabric.plan.sources import PostgresTarget
 from fabric.telemetry.logs import logger
-from fabric.wanted import check_wanted
 
 try:
     import psycopg

@@ -100,7 +100,7 @@ def open_reader(
                 "folder", lambda split, wake: FolderCursor(source, schema, split, clock), clock
             )
         case FlightStream():
-            from fabric.flight.streams import streams_of
+            from fabric.flight.backend import streams_of
             from fabric.io.dataset.access import current
             from fabric.io.streams.flight import FlightCursor
 

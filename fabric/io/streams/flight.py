@@ -19,7 +19,7 @@ from fabric.io.streams.reader import JOINED_ROWS, Plain, can_join, selected
 from fabric.plan.sources import FlightStream, Split
 
 if TYPE_CHECKING:
-    from fabric.flight.streams import AgentStreams
+    from fabric.flight.backend import AgentStreams
 
 _LOOK_S = 0.002
 _NAMELESS = "#"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fabric.cancellation import check_wanted
 from fabric.errors import ConfigError, PlanError
 from fabric.io.registry import enumerate_splits, read_split, source_schema
 from fabric.io.schemas import checked_schema, texts_for_nulls
@@ -38,7 +39,6 @@ from fabric.plan.sources import (
     Split,
     StreamSource,
 )
-from fabric.wanted import check_wanted
 
 SplitsOf = Callable[[Source], list[Split]]
 """The splits of a bounded source: the coordinator knows those of datasets."""

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from fabric.errors import DataError, ExpressionError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.source import SourceWatermarks
-from fabric.event_time.splits import GOOD, MISSING
-from fabric.event_time.strategies import Bounded, Custom, Monotonic, Strategy
+from fabric.event_time.watermarks import GOOD, MISSING, Bounded, Custom, Monotonic, Strategy
 from fabric.operators.contract import (
     Batches,
     Context,

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from fabric.cancellation import check_wanted
 from fabric.config import StateBackend
 from fabric.plan import nodes as n
 from fabric.plan import plan_pb2 as pb
@@ -40,7 +41,6 @@ from fabric.plan.wire.tables import (
     choice,
 )
 from fabric.plan.wire.values import read_value, schema_from_bytes
-from fabric.wanted import check_wanted
 
 T = TypeVar("T")
 _KINDS = {kind.WIRE: kind for kind in n.NODES}

@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.errors import StorageError
-from fabric.heap import give_back
+from fabric.process import give_back
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores import scans
 from fabric.state.column_stores.contract import (

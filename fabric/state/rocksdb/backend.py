@@ -21,9 +21,7 @@ from rocksdict import Checkpoint
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import StorageError
 from fabric.state.backend import SnapshotReader
-from fabric.state.evolution import check_states, conversion
-from fabric.state.header import FILE, Header, read_header
-from fabric.state.restoring import Old, Sources, overlap
+from fabric.state.restore import Old, Sources, overlap
 from fabric.state.rocksdb.database import (
     check_files,
     check_whole,
@@ -31,9 +29,9 @@ from fabric.state.rocksdb.database import (
     live_files,
     open_database,
 )
-from fabric.state.rocksdb.reading import place
-from fabric.state.rocksdb.snapshot import RocksSnapshot, content_of
+from fabric.state.rocksdb.snapshot import RocksSnapshot, content_of, place
 from fabric.state.rocksdb.table import RocksTable
+from fabric.state.schema import FILE, Header, check_states, conversion, read_header
 from fabric.state.spec import StateSpec
 
 _ALL_GROUPS = range(1 << 15)

@@ -1,23 +1,27 @@
-"""A RocksDB at one moment: hard links in a folder beside it.
+"""A snapshot of states in RocksDB: hard links of its files, written, and read again.
 
-One job: `RocksSnapshot`. Files of rows never change, and a number of RocksDB's is never given twice
-while a database is open. So a file is known by that and who made it, for ever and everywhere, and a
-storage keeps one copy of it, however many snapshots and tasks have it. (A digest of the bytes took
-6 to 12 % of the processors while a checkpoint was under way.)
+One job: `RocksSnapshot`, a database at one moment, in a folder beside it, and the way back: `place`
+(its files under their own names) and `entries_of` (what it holds). Files of rows never change, and
+a number of RocksDB's is never given twice while a database is open. So a file is known by that and
+who made it, for ever and everywhere, and a storage keeps one copy of it, however many snapshots and
+tasks have it. (A digest of the bytes took 6 to 12 % of the processors while a checkpoint was under
+way.) Files that RocksDB appends to or replaces are copied.
 """
 
 from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import StorageError
-from fabric.state.backend import SnapshotWriter
-from fabric.state.header import FILE, Header
-from fabric.state.rocksdb.reading import file_name
+from fabric.state.backend import Entries, SnapshotReader, SnapshotWriter
+from fabric.state.rocksdb.database import check_files, open_for_reading
+from fabric.state.rocksdb.table import RocksTable
+from fabric.state.schema import FILE, Header
 
 
 class RocksSnapshot:
@@ -60,3 +64,54 @@ def content_of(name: str, contents: Mapping[str, str], maker: str) -> str:
     'b-000007'
     """
     return contents.get(name) or f"{maker}-{name.removesuffix('.sst')}"
+
+
+_FRONT = "state.db."
+_AS_THEY_ARE = (".sst", ".log", ".json")
+
+
+def file_name(own: str) -> str:
+    """The name in a snapshot of one of RocksDB's files.
+
+    >>> file_name("MANIFEST-000005"), own_name("state.db.manifest-000005")
+    ('state.db.manifest-000005', 'MANIFEST-000005')
+    """
+    return _FRONT + own.lower()
+
+
+def own_name(name: str) -> str:
+    """The way back."""
+    own = name.removeprefix(_FRONT)
+    return own if own.endswith(_AS_THEY_ARE) else own.upper()
+
+
+def place(reader: SnapshotReader, header: Header, folder: Path) -> None:
+    """The database of a snapshot, in an empty folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in reader.names():
+        if not name.startswith(_FRONT):
+            continue
+        to = folder / own_name(name)
+        if name.endswith(".sst"):
+            reader.fetch(name, to)
+        else:
+            to.write_bytes(reader.read(name))
+    check_files(folder, header.contents)
+
+
+def entries_of(
+    reader: SnapshotReader, header: Header, folder: Path, groups: range
+) -> Iterator[tuple[str, Entries]]:
+    """State names and entries of these key groups; `folder` is empty, and may be removed then."""
+    place(reader, header, folder)
+    held = header.key_groups
+    wanted = range(max(held.start, groups.start), min(held.stop, groups.stop))
+    database = open_for_reading(folder)
+    try:
+        for state in header.states:
+            codec = RowCodec(state.keys, True)
+            table = RocksTable(database, folder, state.number, codec)
+            for found in table.scan(wanted):
+                yield state.name, found
+    finally:
+        database.close()

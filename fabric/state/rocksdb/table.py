@@ -19,9 +19,8 @@ from rocksdict import ReadOptions, WriteBatch
 
 from fabric._cython.kernels.rows import RowCodec
 from fabric.state.backend import Entries
-from fabric.state.evolution import AGE_BYTES
-from fabric.state.rocksdb.database import failed, not_logged
-from fabric.state.rocksdb.stalls import taken
+from fabric.state.rocksdb.database import failed, not_logged, taken
+from fabric.state.schema import AGE_BYTES
 
 CHUNK_ROWS = 16_384
 _SWEPT_ROWS = 65_536

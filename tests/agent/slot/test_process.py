@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from fabric.agent.slot.forkserver import Forkserver
 from fabric.agent.slot.process import SlotEndedError, SlotProcess
-from fabric.agent.slot.spawning import Nursery
 from fabric.clock import SystemClock
 from tests.support.wait import wait_until
 
@@ -17,14 +17,14 @@ WAITS_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    made = Nursery()
+def nursery() -> Iterator[Forkserver]:
+    made = Forkserver()
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_who_waits_for_a_slot_hears_that_it_was_ended(nursery: Nursery, killed: bool) -> None:
+def test_who_waits_for_a_slot_hears_that_it_was_ended(nursery: Forkserver, killed: bool) -> None:
     """Whatever gets the numbers of its descriptors next: polling these would last for ever."""
     with ThreadPoolExecutor(1) as pool:
         for _ in range(5):
@@ -43,7 +43,7 @@ def test_who_waits_for_a_slot_hears_that_it_was_ended(nursery: Nursery, killed: 
                     os.close(descriptor)
 
 
-def test_a_slot_that_was_ended_says_nothing(nursery: Nursery) -> None:
+def test_a_slot_that_was_ended_says_nothing(nursery: Forkserver) -> None:
     slot = SlotProcess(nursery, SystemClock())
     slot.end()
     with pytest.raises(SlotEndedError):

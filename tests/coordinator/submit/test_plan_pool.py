@@ -18,6 +18,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from fabric.cancellation import asking, check_wanted
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
@@ -30,13 +31,12 @@ from fabric.coordinator.service.server import ControlServer
 from fabric.coordinator.submit.plan_pool import AT_ONCE, Planning
 from fabric.coordinator.submit.preparation import Surroundings, prepare
 from fabric.errors import ExhaustedError, FabricError, PeerLostError, PlanError
-from fabric.heap import resident_bytes
 from fabric.plan.codec import encode
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Limit, Node, Plan, Scan, Select, Union
 from fabric.plan.sources import FileSource, FlightSource, MemorySource
+from fabric.process import resident_bytes
 from fabric.security.tokens import Signer
-from fabric.wanted import asking, check_wanted
 from tests.support.control_stub import control_stub
 from tests.support.wait import wait_until
 

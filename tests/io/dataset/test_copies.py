@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from fabric.agent.copying import Copying
+from fabric.agent.transfers import Copying
 from fabric.control import control_pb2 as pb
 from fabric.errors import DataError, NotFoundError, PartitionLostError, StorageError
 from fabric.flight.descriptor import PutPath

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from fabric.cancellation import asking
 from fabric.errors import (
     AuthError,
     CancelledError,
@@ -24,7 +25,6 @@ from fabric.errors import (
 )
 from fabric.io.kafka.registry import Reference, Registry, registry_of
 from fabric.plan.sources import RowFormat
-from fabric.wanted import asking
 from tests.io.kafka.scripted import scripted
 from tests.services.apicurio import Apicurio, schema_registry
 from tests.support.certificates import Issuer

@@ -11,7 +11,7 @@ import pytest
 
 from fabric.errors import StorageError
 from fabric.state import StateSpec, open_states
-from fabric.state.rocksdb.stalls import PATIENCE_S, taken
+from fabric.state.rocksdb.database import PATIENCE_S, taken
 from tests.support.disk import mounted
 
 STALL = Exception("Result incomplete: Write stall")

@@ -1,6 +1,6 @@
 """A simulated agent fetches sealed output that another one holds.
 
-One job: `Adoption`, what `fabric.agent.adopting` does: every partition of what one attempt wrote,
+One job: `Adoption`, what `fabric.agent.transfers` does: every partition of what one attempt wrote,
 under the same names; nothing of it is left when that fails.
 """
 

@@ -11,20 +11,24 @@ from functools import partial
 from typing import Any
 
 from fabric.agent.core import AgentCore
-from fabric.agent.effects import (
+from fabric.agent.events import (
     AbandonSinks,
     Cancel,
     DropJob,
     DropOutput,
     DropPipes,
     Effect,
+    Ended,
+    Event,
     Fetch,
+    LeaseOver,
     Relocate,
     RunSink,
+    Said,
     Send,
+    SinkDone,
     Start,
 )
-from fabric.agent.events import Ended, Event, LeaseOver, Said, SinkDone
 from fabric.agent.runtime import LEASE_SHARE
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabric.agent.core import AgentCore
-from fabric.agent.lease import Lease
+from fabric.agent.heartbeat import Lease
 from fabric.coordinator.core.core import CoordinatorCore
 from fabric.coordinator.election.election import Election
 from tests.support.sim.database import SharedStore

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fabric.agent.held import TaskSpec
-from fabric.agent.routing import partitions_of, producers_of
+from fabric.agent.attempts import TaskSpec
+from fabric.agent.router import partitions_of, producers_of
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import (

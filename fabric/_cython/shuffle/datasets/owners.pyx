@@ -38,7 +38,7 @@ cdef shared_ptr[OwnerWriter] owner_of(object writer, list failures) except *:
     """The native writer behind a `PutWriter`; with `failures`, surprises are kept there."""
     cdef OwnerCalls calls
     cdef _Owner owner
-    native = getattr(writer, "native", None)  # of a `fabric.flight.owner_put.OwnerPut`
+    native = getattr(writer, "native", None)  # of a `fabric.flight.owners.OwnerPut`
     if isinstance(native, Put):
         return remote_owner(
             (<Put> native).put, writer.address.encode(), PyRef(<PyObject*> writer))

@@ -3,7 +3,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.datasets.files import DatasetFolder
 from fabric._cython.shuffle.flight.directory import LocationDirectory
 from fabric._cython.shuffle.flight.handlers import HandlerSet
-from fabric.flight.puts import Puts
+from fabric.flight.directory import Puts
 
 def serve_datasets(
     handlers: HandlerSet,

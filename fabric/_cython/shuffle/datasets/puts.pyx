@@ -25,7 +25,7 @@ def serve_datasets(HandlerSet handlers not None, face, DatasetFolder folder not 
                    LocationDirectory table not None, str agent_id not None):
     """Serve `folder` by `handlers`: reads of its partitions, and all puts.
 
-    `face` is asked for transactions and owners (`fabric.flight.puts.Puts`). Tickets of edges go to
+    `face` is asked for transactions and owners (`flight.directory.Puts`). Tickets of edges go to
     the handler that was there before.
     """
     cdef PutBackend backend

@@ -1,6 +1,6 @@
 """Spreading rows of one writer over the owners of a dataset, for Python.
 
-One job: the face of `spread.hpp`; `fabric.flight.spread` types it.
+One job: the face of `spread.hpp`; `fabric.flight.owners` types it.
 """
 
 cimport cython

@@ -24,7 +24,7 @@ cdef class _Face:
 
 def adapt(HandlerSet handlers not None, streams not None, *, partition_request not None,
           dataset_request not None, part not None, cbool get=True, cbool fetch=True):
-    """Set the handlers that are named to call `streams`; see `fabric.flight.adapted.adapt`.
+    """Set the handlers that are named to call `streams`; see `fabric.flight.handlers.adapt`.
 
     `partition_request`, `dataset_request` and `part` are classes of `fabric.flight.ticket`.
     """

@@ -5,7 +5,7 @@ from fabric._cython.shuffle.flight.directory import LocationDirectory
 from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric._cython.shuffle.flight.streams import StreamPuts
 from fabric.config import Limits
-from fabric.flight.asked import Asked
+from fabric.flight.handlers import Asked
 
 @final
 class NativeServer:

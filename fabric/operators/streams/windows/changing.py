@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.event_time import BEGINNING
-from fabric.event_time.triggers import is_early, shown_after_rows
+from fabric.event_time.windows import is_early, shown_after_rows
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.windows.shape import AFTER, BEFORE, DELETE, INSERT, sliced

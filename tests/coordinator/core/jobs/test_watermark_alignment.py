@@ -11,7 +11,7 @@ from hypothesis import given
 from fabric.coordinator.core.jobs.watermark_alignment import Drifts
 from fabric.event_time import END_OF_TIME
 from fabric.event_time.source import SourceWatermarks
-from fabric.event_time.strategies import Bounded
+from fabric.event_time.watermarks import Bounded
 
 DRIFT, STEP_MAX, N_ROWS = 20, 15, 12
 

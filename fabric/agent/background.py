@@ -1,0 +1,170 @@
+"""What an agent does for the coordinator besides tasks: sinks, transfers, and files to remove.
+
+One job: `BackgroundWork`, which carries out what may take long, in three threads: sinks and fetched
+output; sinks of other systems, which may be away, and files do not wait for these; and replicas of
+datasets. Whoever waits for it is told by an event.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from queue import SimpleQueue
+
+from fabric import failpoints
+from fabric.agent.events import (
+    AbandonSinks,
+    CopyReplica,
+    Effect,
+    Event,
+    Fetch,
+    Fetched,
+    KeepPartitions,
+    RunSink,
+    SinkDone,
+    Told,
+)
+from fabric.agent.tasks import Services
+from fabric.agent.transfers import DatasetReplication, fetch_output
+from fabric.control import control_pb2 as pb
+from fabric.control.errors import to_detail
+from fabric.errors import InternalError
+from fabric.flight.transport import DatasetStore
+from fabric.plan.nodes import Sink
+from fabric.plan.sources import Target
+from fabric.telemetry.logs import logger
+
+_log = logger("fabric.agent")
+
+CLOSE_S = 30.0
+"""How long `close` waits for the work under way."""
+
+Work = Callable[[], None]
+
+
+class BackgroundWork:
+    """The work of one agent; events go by `report`, datasets are reached within `reach`."""
+
+    def __init__(
+        self,
+        services: Services,
+        datasets: DatasetStore | None,
+        report: Callable[[Event], None],
+        reach: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._services, self._datasets = services, datasets
+        self._report, self._reach = report, reach
+        self._closed = False
+        self._sinks: SimpleQueue[Work | None] = SimpleQueue()
+        self._outside: SimpleQueue[Work | None] = SimpleQueue()
+        """Sinks of other systems."""
+        self._replicas: SimpleQueue[Work | None] = SimpleQueue()
+        self._queues = self._sinks, self._outside, self._replicas
+        names = "sinks", "sinks outside", "replicas"
+        self._threads = [self._worker(*each) for each in zip(names, self._queues, strict=True)]
+
+    def start(self) -> None:
+        """Begin to work."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let a copy under way end at its next batch."""
+        self._closed = True
+
+    def close(self) -> None:
+        """Finish what was ordered, in each thread for `CLOSE_S` at most, and end."""
+        for queue, thread in zip(self._queues, self._threads, strict=True):
+            queue.put(None)
+            thread.join(CLOSE_S)
+
+    def obey(self, effect: Effect) -> None:
+        """Carry out an effect, in a thread."""
+        match effect:
+            case Fetch(adopt=adopt):
+                self._sinks.put(lambda: self._fetch(adopt))
+            case RunSink(command=command):
+                queue = self._outside if command.plan else self._sinks
+                queue.put(lambda: self._run_sink(command))
+            case AbandonSinks(handles=handles, attempts=attempts):
+                engine = self._services.engine
+                remove = engine.drop if attempts else engine.abandon
+                self._sinks.put(lambda: remove(handles))
+            case CopyReplica(order=order):
+                self._replicas.put(lambda: self._copy(order))
+            case KeepPartitions(order=kept):
+                self._replicas.put(lambda: self._replication().keep(kept))
+            case _:  # nobody listens any more
+                return
+
+    def discard(self, datasets: DatasetStore, name: str, transaction: str) -> None:
+        """Remove what a transaction left in the files of a dataset here."""
+        self._sinks.put(lambda: datasets.discard(name, transaction))
+
+    def _worker(self, name: str, queue: SimpleQueue[Work | None]) -> threading.Thread:
+        name = f"{name} {self._services.agent_id}"
+        return threading.Thread(target=self._run, args=(queue,), name=name, daemon=True)
+
+    def _run(self, queue: SimpleQueue[Work | None]) -> None:
+        while (work := queue.get()) is not None:
+            try:
+                with self._reach():
+                    work()
+            except Exception:
+                _log.exception("work for the coordinator failed", agent=self._services.agent_id)
+
+    def _run_sink(self, command: pb.SinkCommand) -> None:
+        engine = self._services.engine
+        if command.attempts:  # nobody waits for it
+            engine.drop(command.handles, command.kept, self._target_of(command))
+            return
+        report = pb.SinkReport(
+            job_id=command.job_id, stage=command.stage, published=command.publish,
+            checkpoint=command.checkpoint,
+        )  # fmt: skip
+        try:
+            target = self._target_of(command)
+            if command.publish:
+                failpoints.reach("agent.publishing")
+            if command.fragment:
+                job, stage, folder = command.job_id, command.stage, command.folder
+                engine.discard(command.fragment, job, stage, folder, published=command.publish)
+            elif command.publish:
+                engine.publish(command.handles, target)
+            elif command.checkpoint:
+                engine.take_back(command.handles, command.kept, target)
+            else:
+                engine.abandon(command.handles, target)
+            if command.publish:
+                failpoints.reach("agent.published")
+        except Exception as error:
+            report.error.CopyFrom(to_detail(engine.as_fabric(error)))
+        self._report(SinkDone(report))
+
+    def _target_of(self, command: pb.SinkCommand) -> Target | None:
+        """Where a sink writes, with its credentials, if it needs any."""
+        root = self._services.engine.decode(command.plan) if command.plan else None
+        return root.target if isinstance(root, Sink) else None
+
+    def _copy(self, order: pb.Replicate) -> None:
+        report = pb.Replicated(number=order.number)
+        try:
+            self._replication().replicate(order)
+        except Exception as error:
+            report.error.CopyFrom(to_detail(self._services.engine.as_fabric(error)))
+        self._report(Told(pb.AgentMessage(replicated=report)))
+
+    def _replication(self) -> DatasetReplication:
+        if self._datasets is None:
+            raise InternalError("this agent keeps no datasets")
+        return DatasetReplication(self._datasets, self._services.transport, lambda: self._closed)
+
+    def _fetch(self, adopt: pb.Adopt) -> None:
+        try:
+            done = Fetched(
+                adopt, fetch_output(adopt, self._services.store, self._services.transport)
+            )
+        except Exception as error:
+            done = Fetched(adopt, error=to_detail(self._services.engine.as_fabric(error)))
+        self._report(done)

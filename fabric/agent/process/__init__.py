@@ -1,0 +1,1 @@
+"""The agent as a process: its start, folders, memory, watchdog, metrics, and link."""

@@ -1,0 +1,244 @@
+"""What comes into a task of a stream, with barriers aligned and small batches joined.
+
+`Channels` turns the items of rings into rows, watermarks, ends and barriers in the order in which
+the chain may have them. What a channel (edge, producer) brings behind a barrier that others still
+owe is kept here, and comes when the snapshot is taken or declined.
+
+`joined`: small batches that lie in the rings already go through the chain as one, for a walk
+through it costs the same for one row as for a thousand: a task that falls behind catches up.
+Nothing is waited for, so a task that keeps up sees its batches as they come.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fabric._cython.shuffle.ring.ring import Rows
+from fabric.agent.pipes import Item
+from fabric.checkpoint.alignment import Alignment, GiveUp, Hold, Ignore, Outcome, Snapshot
+from fabric.event_time import BEGINNING, END_OF_TIME, least
+from fabric.flight.header import Event
+from fabric.io.streams.reader import JOINED_ROWS as SMALL_ROWS
+from fabric.io.streams.reader import can_join
+
+Channel = tuple[int, int]
+"""(edge, producer); the task's own sources are one channel together."""
+SOURCES: Channel = (-1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Rows of an edge."""
+
+    edge: int
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """The watermark of an edge."""
+
+    edge: int
+    time_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeOver:
+    """All producers of an edge have ended."""
+
+    edge: int
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Every channel has come to the barrier of a checkpoint: take the snapshot now."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """This task will have nothing in a checkpoint."""
+
+    checkpoint: int
+    reason: str
+
+
+Event_ = Came | Time | EdgeOver | Take | Decline
+
+
+class Channels:
+    """The channels of one task; `producers` by edge, `has_sources` when it reads some itself.
+
+    Barriers up to checkpoint `restored`, from which the task goes on, are of an earlier life.
+    """
+
+    def __init__(
+        self,
+        producers: Mapping[int, Iterable[int]],
+        *,
+        has_sources: bool,
+        held_bytes_max: int,
+        restored: int = 0,
+    ) -> None:
+        self._times = {edge: dict.fromkeys(found, BEGINNING) for edge, found in producers.items()}
+        self._edge_times = dict.fromkeys(self._times, BEGINNING)
+        channels = [(edge, p) for edge, times in self._times.items() for p in times]
+        own = [SOURCES] if has_sources else []
+        self._alignment = Alignment([*channels, *own], held_bytes_max, restored=restored)
+        self._kept: dict[Channel, deque[Item]] = {channel: deque() for channel in channels}
+        self._open = {edge: set(times) for edge, times in self._times.items()}
+
+    @property
+    def sources_held(self) -> bool:
+        """Whether nothing may be read from the task's own sources at the moment."""
+        return self._alignment.is_held(SOURCES)
+
+    @property
+    def over(self) -> int:
+        """The newest checkpoint that the task is through with: taken, declined or given up."""
+        return self._alignment.over
+
+    def item(self, edge: int, item: Item) -> Iterator[Event_]:
+        """Something came over an edge.
+
+        Events go to all partitions of an edge: those of producers that have no rows for this task,
+        as on a forward edge, are not for it.
+        """
+        if item.producer in self._times[edge]:
+            yield from self._take((edge, item.producer), item)
+
+    def items(self, items: Iterable[tuple[int, Item]]) -> Iterator[Event_]:
+        """Several things came, each over its edge."""
+        for edge, item in items:
+            yield from self.item(edge, item)
+
+    def trigger(self, checkpoint: int) -> Iterator[Event_]:
+        """The task's own sources have come to a barrier."""
+        yield from self._follow(self._alignment.on_barrier(SOURCES, checkpoint))
+
+    def sources_ended(self) -> Iterator[Event_]:
+        """The task's own sources have no more rows: they hold back no barrier."""
+        yield from self._follow(self._alignment.on_end(SOURCES))
+
+    def aborted(self, checkpoint: int) -> Iterator[Event_]:
+        """A checkpoint was given up elsewhere."""
+        yield from self._follow(self._alignment.on_abort(checkpoint))
+
+    # ---- inside
+
+    def _take(self, channel: Channel, item: Item) -> Iterator[Event_]:
+        if self._alignment.is_held(channel):
+            size = item.batch.nbytes if isinstance(item, Rows) else 0
+            self._kept[channel].append(item)
+            yield from self._follow(self._alignment.on_item(channel, size))
+        else:
+            yield from self._pass(channel, item)
+
+    def _pass(self, channel: Channel, item: Item) -> Iterator[Event_]:
+        edge, producer = channel
+        if isinstance(item, Rows):
+            yield Came(edge, item.batch)
+            return
+        match item.event:
+            case Event.WATERMARK:
+                yield from self._time(edge, producer, item.value)
+            case Event.BARRIER:
+                yield from self._follow(self._alignment.on_barrier(channel, item.value))
+            case Event.END:
+                self._open[edge].discard(producer)
+                yield from self._time(edge, producer, END_OF_TIME)
+                if not self._open[edge]:
+                    yield EdgeOver(edge)
+                yield from self._follow(self._alignment.on_end(channel))
+
+    def _time(self, edge: int, producer: int, time_us: int) -> Iterator[Event_]:
+        times = self._times[edge]
+        times[producer] = time_us
+        now = least(times.values())
+        if now != self._edge_times[edge] and self._open[edge]:
+            self._edge_times[edge] = now
+            yield Time(edge, now)
+
+    def _follow(self, outcomes: Iterable[Outcome]) -> Iterator[Event_]:
+        for outcome in outcomes:
+            match outcome:
+                case Snapshot(checkpoint=checkpoint):
+                    yield Take(checkpoint)
+                case GiveUp(checkpoint=checkpoint, reason=reason):
+                    yield Decline(checkpoint, reason)
+                case Hold() | Ignore():
+                    pass
+        yield from self._let_go()
+
+    def _let_go(self) -> Iterator[Event_]:
+        """Pass on what was kept, as far as nothing holds it."""
+        for channel, kept in self._kept.items():
+            while kept and not self._alignment.is_held(channel):
+                yield from self._pass(channel, kept.popleft())
+
+
+JOINED_ROWS = 65_536
+
+
+def joined(events: Iterable[Event_]) -> Iterator[Event_]:
+    """The same events with rows of an edge joined, and of its watermarks the last.
+
+    Barriers and ends stay where they are among the rows. Rows may come before a watermark that was
+    sent before them: it promises something of what comes later, and only fires and purges.
+
+    >>> rows = [Came(1, pa.record_batch({"a": [n]})) for n in range(3)]
+    >>> found = list(joined([rows[0], Time(1, 5), rows[1], rows[2], Time(1, 7)]))
+    >>> found[0].batch["a"].to_pylist(), found[1:]
+    ([0, 1, 2], [Time(edge=1, time_us=7)])
+    """
+    waiting: dict[int, list[pa.RecordBatch]] = {}
+    times: dict[int, int] = {}
+    n_rows = 0
+    for event in events:
+        if isinstance(event, Came):
+            waiting.setdefault(event.edge, []).append(event.batch)
+            n_rows += event.batch.num_rows
+            if n_rows < JOINED_ROWS:
+                continue
+        elif isinstance(event, Time):
+            times[event.edge] = event.time_us
+            continue
+        yield from _let_go(waiting, times)
+        n_rows = 0
+        if not isinstance(event, Came):
+            yield event
+    yield from _let_go(waiting, times)
+
+
+def _let_go(waiting: dict[int, list[pa.RecordBatch]], times: dict[int, int]) -> Iterator[Event_]:
+    for edge, batches in waiting.items():
+        for batch in _runs(batches):
+            yield Came(edge, batch)
+    yield from (Time(edge, time_us) for edge, time_us in times.items())
+    waiting.clear()
+    times.clear()
+
+
+def _runs(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small neighbours as one."""
+    if len(batches) == 1 or not can_join(batches[0].schema):
+        yield from batches
+        return
+    run: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows <= SMALL_ROWS:
+            run.append(batch)
+            continue
+        yield from _one(run)
+        run = []
+        yield batch
+    yield from _one(run)
+
+
+def _one(run: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return run if len(run) < 2 else [pa.concat_batches(run)]

@@ -1,0 +1,137 @@
+"""A task's part of each checkpoint, stored beside its work.
+
+One job: take what the task had at a barrier, write it in a thread of its own, and say that it is
+durable, or why not. Snapshots are stored one after the other, in the order of their barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from fabric import failpoints
+from fabric.agent.attempts import TaskSpec
+from fabric.agent.stream_tasks.chain import Away
+from fabric.agent.stream_tasks.mailbox import Say
+from fabric.checkpoint.codec import encode_ack
+from fabric.checkpoint.manifest import Ack, FileRecord, SinkHandle, TaskSnapshot
+from fabric.checkpoint.storage import SnapshotStorage
+from fabric.clock import Clock
+from fabric.control import control_pb2 as pb
+from fabric.control.errors import to_detail
+from fabric.errors import CancelledError, FabricError, InternalError
+from fabric.operators.contract import Snapshot
+from fabric.operators.key_groups import key_groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a task has at a barrier, by node: state, positions of sources, what sinks prepared."""
+
+    checkpoint: int
+    states: Mapping[str, Snapshot | Away] = field(default_factory=dict)
+    positions: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    handles: Mapping[str, tuple[SinkHandle, ...]] = field(default_factory=dict)
+    through: int = 0
+    """At the end: the newest checkpoint that the task is through with, taken or not."""
+
+    @property
+    def nodes(self) -> list[str]:
+        """Every node that has something."""
+        return sorted({*self.states, *self.positions, *self.handles})
+
+
+class Uploads:
+    """Stores what one task attempt takes; `say` is called from its thread."""
+
+    def __init__(self, storage: SnapshotStorage, spec: TaskSpec, clock: Clock, say: Say) -> None:
+        self._storage, self._spec, self._clock, self._say = storage, spec, clock, say
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"snapshots {spec.id}")
+        self._closed = False
+
+    def begin(self, taken: Taken) -> None:
+        """Store it beside the task, then say so."""
+        self._pool.submit(self._store_and_say, taken, self._clock.monotonic_s())
+
+    def decline(self, checkpoint: int, error: FabricError) -> None:
+        """Say that this task has nothing in `checkpoint`."""
+        self._tell(pb.Checkpointed(checkpoint=checkpoint, declined=to_detail(error)))
+
+    def last(self, taken: Taken) -> bytes:
+        """Store what the task has at its end, after all that was begun; returns its ack."""
+        ack = self._pool.submit(self._store, taken).result()
+        return encode_ack(ack)
+
+    def close(self) -> None:
+        """Wait for what is under way; it tells nobody any more."""
+        self._closed = True
+        self._pool.shutdown(cancel_futures=True)
+
+    def _store_and_say(self, taken: Taken, began_s: float) -> None:
+        try:
+            ack = self._store(taken)
+        except Exception as error:
+            known = error if isinstance(error, FabricError) else InternalError(repr(error))
+            if not self._closed:
+                self.decline(taken.checkpoint, known)
+            return
+        failpoints.reach("stream.snapshot-stored")
+        if not self._closed:
+            self._tell(
+                pb.Checkpointed(
+                    checkpoint=taken.checkpoint,
+                    ack=encode_ack(ack),
+                    seconds=self._clock.monotonic_s() - began_s,
+                    bytes=sum(snapshot.n_bytes for snapshot in ack.snapshots),
+                )
+            )
+
+    def _tell(self, report: pb.Checkpointed) -> None:
+        report.key.CopyFrom(self._spec.key)
+        self._say(pb.AgentMessage(checkpointed=report))
+
+    def _store(self, taken: Taken) -> Ack:
+        spec = self._spec
+        return Ack(
+            checkpoint=taken.checkpoint,
+            stage=spec.id.stage,
+            task=spec.id.task,
+            attempt=spec.id.attempt,
+            epoch=spec.epoch,
+            snapshots=tuple(self._node(taken, node) for node in taken.nodes),
+            taken=taken.through,
+        )
+
+    def _node(self, taken: Taken, node: str) -> TaskSnapshot:
+        spec = self._spec
+        if self._closed:
+            raise CancelledError("the task has ended")
+        files = self._files(taken, node)
+        return TaskSnapshot(
+            node=node,
+            task=spec.id.task,
+            attempt=spec.id.attempt,
+            key_groups=key_groups(spec.id.task, max(1, spec.deploy.n_tasks)),
+            files=files,
+            positions=tuple(sorted(taken.positions.get(node, {}).items())),
+            handles=taken.handles.get(node, ()),
+        )
+
+    def _files(self, taken: Taken, node: str) -> tuple[FileRecord, ...]:
+        """The state of a node, stored here or where it is."""
+        spec, state = self._spec, taken.states.get(node)
+        if isinstance(state, Away):
+            failpoints.reach("stream.snapshot-storing")
+            return state.stored_files()
+        writer = self._storage.writer(
+            spec.id.job, taken.checkpoint, node, spec.id.task, spec.id.attempt
+        )
+        try:
+            if state is not None:
+                state.write(writer)
+            failpoints.reach("stream.snapshot-storing")
+            return writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise

@@ -1,0 +1,272 @@
+"""One task attempt of a stream, from its restore to its last acknowledgement.
+
+One job: the loop. Rows, times and ends go from sources and edges through the chain to the output
+edges or the sink, and at each barrier everything that the task knows is taken at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import pyarrow as pa
+
+from fabric import failpoints
+from fabric.agent.outputs import Outputs
+from fabric.agent.stream_tasks.chain import Away, StreamChain
+from fabric.agent.stream_tasks.channels import (
+    Came,
+    Channels,
+    Decline,
+    EdgeOver,
+    Event_,
+    Take,
+    Time,
+    joined,
+)
+from fabric.agent.stream_tasks.edges import Edges
+from fabric.agent.stream_tasks.mailbox import (
+    CheckpointOver,
+    Mailbox,
+    Order,
+    Others,
+    Progress,
+    Trigger,
+)
+from fabric.agent.stream_tasks.sinks import Results, StreamSink
+from fabric.agent.stream_tasks.snapshots import Taken, Uploads
+from fabric.agent.stream_tasks.sources import Read, Sources
+from fabric.cancellation import Cancellation
+from fabric.checkpoint.manifest import FINAL, SinkHandle
+from fabric.clock import Clock
+from fabric.errors import DataError, ExpressionError, ExternalError, FabricError
+from fabric.event_time import BEGINNING, least
+from fabric.flight.header import Event
+from fabric.io.streams.protocol import Ended
+from fabric.operators.contract import Batches, Files, Snapshot
+from fabric.plan.stream import UNREADABLE
+
+TICK_S = 0.05
+"""How often time passes for a task that has nothing to do."""
+
+
+class StreamTask:
+    """The parts of one attempt, wired; `run` is called once, in the task's thread."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        chain: StreamChain,
+        sources: Sources,
+        channels: Channels,
+        edges: Edges,
+        outputs: Outputs,
+        sink: StreamSink | None,
+        results: Results | None,
+        uploads: Uploads,
+        mailbox: Mailbox,
+        progress: Progress,
+        cancellation: Cancellation,
+        clock: Clock,
+        lent: bool = False,
+        unreadable: str = UNREADABLE,
+    ) -> None:
+        self._node, self._chain, self._sources = node, chain, sources
+        self._channels, self._edges, self._outputs = channels, edges, outputs
+        self._sink, self._results, self._uploads = sink, results, uploads
+        self._mailbox, self._cancellation, self._clock = mailbox, cancellation, clock
+        self._progress = progress
+        self._told_us: dict[str, int] = {}
+        """The watermark that consumers of each branch were told."""
+        self._unreadable = unreadable
+        """The side of rows that can't be read."""
+        self._lent = lent
+        """Whether rows lie in memory that is not to be kept, see `Outputs.write`."""
+        self._now_us = 0
+        self._ticked_s = -TICK_S
+        self._split = (0, "")
+        """Of which edge and split the last rows were."""
+        self.rows_in = self.rows_out = 0
+
+    def run(self) -> bytes:
+        """Work until every input has ended; returns the last ack."""
+        mailbox = self._mailbox
+        mailbox.wake = self._sources.interrupt
+        while not self._chain.done:
+            self._cancellation.check()
+            for order in mailbox.take():
+                self._obey(order)
+            self._tick()  # before the first rows, too: some need to know what time it is
+            self._read()
+            self._tell_time()
+            if not self._outputs.wanted and self._sink is None:
+                break
+        return self._uploads.last(self._taken(FINAL))
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What sources and operators have counted, by node path."""
+        written = {} if self._sink is None else self._sink.counts()
+        return {**self._sources.counts(), **self._chain.counts(), **written}
+
+    # ---- in
+
+    def _read(self) -> None:
+        sources = self._sources.open and not self._channels.sources_held
+        wait_s = TICK_S
+        if self._edges.open:
+            waiting = self._edges.take(0.0 if sources else wait_s, self._chain.silent_until())
+            self._follow(joined(self._channels.items(waiting)))
+            wait_s = 0.001
+        if sources:
+            self._sources.pause(self._chain.held_back())
+            for read in self._sources.poll(wait_s, self._outputs.waiting):
+                self._put_aside()  # before what may bring a barrier
+                began_s = self._clock.monotonic_s()
+                self._take(read)
+                self._sources.took(read, self._clock.monotonic_s() - began_s)
+            self._put_aside()
+
+    def _put_aside(self) -> None:
+        for left_out in self._sources.take_unreadable():
+            self._outputs.write(left_out, side=self._unreadable)
+
+    def _take(self, read: Read | int) -> None:
+        if isinstance(read, int):
+            self._emit(self._chain.on_end(read))
+            if not self._sources.open:
+                self._follow(self._channels.sources_ended())
+        elif isinstance(read.rows, Ended):
+            self._emit(self._chain.on_split_end(read.edge, read.rows.split))
+        else:
+            if (split := (read.edge, read.rows.split)) != self._split:
+                self._split = split
+                self._chain.on_split(*split)
+            self.rows_in += read.rows.batch.num_rows
+            try:
+                self._emit(self._chain.on_batch(read.edge, read.rows.batch))
+            except (DataError, ExpressionError) as error:  # of a value: say where it came from
+                where = self._sources.whereabouts(read.edge, read.rows)
+                told = type(error)(f"{error.message}; {where}", **asdict(error.where))
+                raise told from error
+            self._tell_time()
+
+    def _follow(self, events: Iterator[Event_]) -> None:
+        for event in events:
+            match event:
+                case Came(edge=edge, batch=batch):
+                    failpoints.reach("stream.rows-came")
+                    self.rows_in += batch.num_rows
+                    self._emit(self._chain.on_batch(edge, batch))
+                case Time(edge=edge, time_us=time_us):
+                    self._emit(self._chain.on_watermark(edge, time_us))
+                    self._tell_time()
+                case EdgeOver(edge=edge):
+                    self._edges.over(edge)
+                    self._emit(self._chain.on_end(edge))
+                case Take(checkpoint=checkpoint):
+                    self._snapshot(checkpoint)
+                case Decline(checkpoint=checkpoint, reason=reason):
+                    self._uploads.decline(checkpoint, ExternalError(reason))
+
+    def _obey(self, order: Order) -> None:
+        match order:
+            case Trigger(checkpoint=checkpoint):
+                if self._sources.open:
+                    self._follow(self._channels.trigger(checkpoint))
+            case CheckpointOver(checkpoint=checkpoint, complete=True):
+                failpoints.reach("stream.told-complete")
+                self._chain.on_complete(checkpoint)
+                self._sources.on_complete(checkpoint)
+                if self._sink is not None:
+                    self._sink.on_complete(checkpoint)
+            case Others(node=node, time_us=time_us):
+                self._chain.on_others(node, time_us)
+            case CheckpointOver(checkpoint=checkpoint):
+                self._chain.on_abort(checkpoint)
+                self._follow(self._channels.aborted(checkpoint))
+
+    # ---- out
+
+    def _emit(self, batches: Batches) -> None:
+        self._hand_on(batches)
+        while self._chain.has_more:
+            self._cancellation.check()
+            self._hand_on(self._chain.more())
+
+    def _hand_on(self, batches: Batches) -> None:
+        for batch in batches:
+            self._write(batch)
+        for tag, rows in self._chain.take_side().items():
+            for batch in rows:
+                if tag in self._chain.watermarks:  # a branch, all of it
+                    self.rows_out += batch.num_rows
+                self._outputs.write(batch, lent=self._lent, side=tag)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        self.rows_out += batch.num_rows
+        if self._sink is not None:
+            self._sink.write(batch)
+            return
+        if self._results is None:
+            self._outputs.write(batch, lent=self._lent)
+            return
+        if self._lent:
+            batch = batch.copy_to(pa.default_cpu_memory_manager())
+        self._outputs.write(batch)
+        if batch.num_rows:
+            self._results.add(batch)
+
+    def _tick(self) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._ticked_s < TICK_S:
+            return
+        self._ticked_s = now_s
+        self._now_us = max(self._now_us, int(self._clock.wall_s() * 1e6))
+        self._emit(self._chain.on_time(self._now_us))
+        written = None if self._sink is None else self._sink.rows
+        chain = self._chain
+        times = [time_us for time_us in chain.watermarks.values() if time_us != BEGINNING]
+        reached = least(times) if times else BEGINNING  # a branch without a watermark says nothing
+        self._progress.tell(now_s, self.rows_in, written, reached, self.counts)
+        self._progress.tell_slowest(now_s, chain.slowest)
+
+    def _tell_time(self) -> None:
+        for branch, time_us in self._chain.watermarks.items():
+            if time_us != self._told_us.get(branch, BEGINNING):
+                self._told_us[branch] = time_us
+                self._outputs.mark(Event.WATERMARK, time_us, branch)
+
+    # ---- checkpoints
+
+    def _snapshot(self, checkpoint: int) -> None:
+        failpoints.reach("stream.barrier-came")
+        try:
+            taken = self._taken(checkpoint)
+        except FabricError as error:
+            if self._sink is not None and self._sink.is_broken:
+                raise  # it may have lost rows: no later checkpoint must pass for whole
+            self._uploads.decline(checkpoint, error)
+        else:
+            self._uploads.begin(taken)
+        self._outputs.mark(Event.BARRIER, checkpoint)
+        failpoints.reach("stream.barrier-sent")
+
+    def _taken(self, checkpoint: int) -> Taken:
+        last = checkpoint == FINAL
+        states: dict[str, Snapshot | Away] = (
+            {} if last else dict(self._chain.on_barrier(checkpoint))
+        )
+        handles: dict[str, tuple[SinkHandle, ...]] = {}
+        if (sink := self._sink) is not None:
+            handles[sink.node] = sink.on_end() if last else sink.on_barrier(checkpoint)
+            states[sink.node] = sink.snapshot()
+        if self._results is not None:
+            states[f"{self._node}#result"] = self._results.on_barrier()
+        return Taken(
+            checkpoint=checkpoint,
+            states={node: state for node, state in states.items() if state != Files()},
+            positions=self._sources.on_barrier(checkpoint),
+            handles=handles,
+            through=self._channels.over if last else 0,
+        )
