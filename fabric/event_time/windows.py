@@ -1,9 +1,9 @@
 """Which windows a time is in, when they close, which rows are late, and when results are given.
 
 One job: the meaning of the specs of windows and triggers of `fabric.plan.event_windows`, on
-columns. A row is late for a window iff the window's end plus the allowed lateness is not after the row's own
-watermark; a row alone in a session is the window from its time for the gap. A trigger decides which
-open windows give a result now.
+columns. A row is late for a window iff the window's end plus the allowed lateness is not after the
+row's own watermark; a row alone in a session is the window from its time for the gap. A trigger
+decides which open windows give a result now.
 """
 
 from __future__ import annotations

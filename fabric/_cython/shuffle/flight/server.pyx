@@ -1,7 +1,7 @@
 """The Flight server of an agent for Python: start, stop, and the questions it asks back.
 
-One job: the door. `face` (fabric/flight/handlers.py) answers what the server asks of Python; each of
-those functions takes the GIL, nothing else here does while the server serves.
+One job: the door. `face` (fabric/flight/handlers.py) answers what the server asks of Python; each
+of those functions takes the GIL, nothing else here does while the server serves.
 """
 
 cimport cython
