@@ -174,7 +174,7 @@ def _refusal(
     payload: bytes, types: tuple[pa.DataType, ...], returns: pa.DataType, may_wrap: bool
 ) -> str:
     """Why a function of this process can't be compiled; empty when it can."""
-    from fabric.operators.functions.compiled import NotCompiledError, compiled
+    from fabric.operators.functions.compilation import NotCompiledError, compiled
 
     if payload not in _OWN:
         return "it was pickled by another process"

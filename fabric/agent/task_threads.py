@@ -24,7 +24,7 @@ from fabric.agent.tasks import Services, TaskRun
 from fabric.cancellation import Cancellation
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
-from fabric.operators.functions.watched import interrupt
+from fabric.operators.functions.user_code import interrupt
 
 PATIENT_S = 2.0
 """How long a function of a cancelled task may go on before it is interrupted."""

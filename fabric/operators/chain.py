@@ -15,45 +15,22 @@ import pyarrow as pa
 from fabric.errors import FabricError, InternalError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE, least
 from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
-from fabric.operators.explode import ExplodeOperator
-from fabric.operators.filter import FilterOperator
-from fabric.operators.limit import LimitOperator
-from fabric.operators.project import ProjectOperator
-from fabric.operators.streams.build import STREAM_NODES, stream_operator
-from fabric.operators.union import UnionOperator
-from fabric.plan.expr import Column, output_name
+from fabric.operators.node_operators import LEAVES, operator_of, unsupported
+from fabric.operators.row_operators import (
+    FilterOperator,
+    ProjectOperator,
+)
 from fabric.plan.nodes import (
     Branches,
-    Explode,
-    Filter,
-    Limit,
     Node,
-    Select,
     StageInput,
     StreamScan,
-    Union,
-    WithColumns,
     branch_side,
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 
-_LEAVES = (StageInput, StreamScan)
 _PASSING = (FilterOperator, ProjectOperator)
-_ALLOWED = (*_LEAVES, *STREAM_NODES, Filter, Select, WithColumns, Explode, Union, Limit)
-
-
-def unsupported(root: Node) -> str | None:
-    """The path (or kind) of the first node that a chain can't run, or None.
-
-    >>> from fabric.plan.nodes import Distinct
-    >>> source = StageInput(0, pa.schema([("a", pa.int8())]))
-    >>> unsupported(Limit(source, 1)), unsupported(Distinct(source, path="unique"))
-    (None, 'unique')
-    """
-    wrong = (node for node in walk(root) if not isinstance(node, _ALLOWED))
-    node = next(wrong, None)
-    return None if node is None else node.path or type(node).__name__.lower()
 
 
 SplitNames = Mapping[int, Sequence[str]]
@@ -72,6 +49,7 @@ def build_chain(
 
     Examples
     --------
+    >>> from fabric.plan.nodes import Limit
     >>> chain = build_chain(Limit(StageInput(3, pa.schema([("a", pa.int64())])), 1))
     >>> chain.inputs, [b.to_pydict() for b in chain.on_batch(3, pa.record_batch({"a": [7, 8]}))]
     ([3], [{'a': [7]}])
@@ -172,9 +150,11 @@ class Chain:
         self._root = root
         self._nodes = list(walk(root))
         self._operators = {
-            id(node): _operator(node) for node in self._nodes if not isinstance(node, _LEAVES)
+            id(node): operator_of(node, schema_of(node), list(map(schema_of, node.children)))
+            for node in self._nodes
+            if not isinstance(node, LEAVES)
         }
-        self._leaves = {id(node): _edge(node) for node in self._nodes if isinstance(node, _LEAVES)}
+        self._leaves = {id(node): _edge(node) for node in self._nodes if isinstance(node, LEAVES)}
         self._over = _edges_below(self._nodes, self._leaves)
         for index, node in enumerate(self._nodes):
             if (operator := self._operators.get(id(node))) is not None:
@@ -385,7 +365,7 @@ def _edges_below(nodes: Sequence[Node], leaves: Mapping[int, int]) -> dict[int, 
 
 def _silent(nodes: Sequence[Node], operators: Mapping[int, Operator]) -> Operator | None:
     """The one operator that says when anything comes out; the others pass rows on, and time."""
-    if sum(isinstance(node, _LEAVES) for node in nodes) > 1:
+    if sum(isinstance(node, LEAVES) for node in nodes) > 1:
         return None
     found = [one for one in operators.values() if not isinstance(one, _PASSING)]
     return found[0] if len(found) == 1 else None
@@ -416,26 +396,3 @@ def _named(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if not batch.num_columns or batch.schema.equals(schema, check_metadata=True):
         return batch
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-
-
-def _operator(node: Node) -> Operator:
-    output = schema_of(node)
-    sources = [schema_of(child) for child in node.children]
-    match node:
-        case Filter(predicate=predicate):
-            return FilterOperator(predicate, sources[0])
-        case Select() | WithColumns():
-            made = {output_name(expr): expr for expr in node.exprs}
-            exprs = [made.get(name, Column(name)) for name in output.names]
-            return ProjectOperator(exprs, sources[0], output)
-        case Explode():
-            return ExplodeOperator(node, output)
-        case Union():
-            return UnionOperator(sources, output)
-        case Limit(n=n, offset=offset):
-            return LimitOperator(n, offset)
-        case _:
-            operator = stream_operator(node, output, sources)
-            if operator is None:
-                raise InternalError(f"no operator runs a {type(node).__name__}")
-            return operator

@@ -21,7 +21,7 @@ from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.partition import partition_of
 from fabric.event_time import END_OF_TIME
 from fabric.operators.contract import Batches, Context, Operator
-from fabric.operators.key_groups import N_KEY_GROUPS, key_groups
+from fabric.operators.snapshots import N_KEY_GROUPS, key_groups
 
 Make = Callable[[], Operator]
 _TESTED = Context("tested")
@@ -150,7 +150,7 @@ def check_operator(
 
     Examples
     --------
-    >>> from fabric.operators.union import UnionOperator
+    >>> from fabric.operators.row_operators import UnionOperator
     >>> rows = pa.record_batch({"a": [1, 2, 3]})
     >>> make = lambda: UnionOperator([rows.schema], rows.schema)
     >>> len(check_operator(make, [Rows(rows), Until(5), Rows(rows)], keys=["a"]).rows)
@@ -172,7 +172,7 @@ def run_straight(
 ) -> Outcome:
     """What the operator puts out when nothing goes wrong.
 
-    >>> from fabric.operators.limit import LimitOperator
+    >>> from fabric.operators.row_operators import LimitOperator
     >>> rows = Rows(pa.record_batch({"a": [1, 2, 3]}))
     >>> [b.num_rows for b in run_straight(lambda: LimitOperator(4, 0), [rows, rows]).rows]
     [3, 1]

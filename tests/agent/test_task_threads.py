@@ -12,7 +12,7 @@ import pytest
 from fabric.agent import task_threads
 from fabric.agent.task_threads import Interrupter
 from fabric.errors import CancelledError
-from fabric.operators.functions.watched import interrupt, watched
+from fabric.operators.functions.user_code import interrupt, watched
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from fabric.errors import ExpressionError, InternalError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators import chain as chain_module
-from fabric.operators.chain import build_chain, unsupported
+from fabric.operators.chain import build_chain
 from fabric.operators.contract import Context, Files, Operator
 from fabric.operators.fragment import execute_fragment
-from fabric.operators.key_groups import N_KEY_GROUPS
+from fabric.operators.node_operators import unsupported
+from fabric.operators.snapshots import N_KEY_GROUPS
 from fabric.plan.expr import Agg, Alias, Call, Case, Column, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -168,11 +169,11 @@ def noting(monkeypatch):
     """Every union of a chain is a `Noting`, by path."""
     made = []
 
-    def operator(node):
+    def operator(*_):
         made.append(Noting())
         return made[-1]
 
-    monkeypatch.setattr(chain_module, "_operator", operator)
+    monkeypatch.setattr(chain_module, "operator_of", operator)
     return made
 
 

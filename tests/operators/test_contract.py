@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.operators.contract import Context, Files, Operator
-from fabric.operators.filter import FilterOperator
-from fabric.operators.key_groups import N_KEY_GROUPS, key_groups
-from fabric.operators.limit import LimitOperator
-from fabric.operators.project import ProjectOperator
-from fabric.operators.union import UnionOperator
+from fabric.operators.row_operators import (
+    FilterOperator,
+    LimitOperator,
+    ProjectOperator,
+    UnionOperator,
+)
+from fabric.operators.snapshots import N_KEY_GROUPS, key_groups
 from fabric.plan.expr import Call, Column, Literal
 from fabric.testing.operators import Rows, run_aborted, run_rescaled, run_straight
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.literal import to_dtype
 from fabric.clients.dataframe.udf import UserFunction
 from fabric.errors import PlanError
-from fabric.operators.functions.mapped import MappedBatches, MappedGroups
+from fabric.operators.functions.table_functions import MappedBatches, MappedGroups
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.mend import free_name

@@ -24,7 +24,7 @@ class Call:
     """A call under way."""
 
     function: int
-    """See `fabric.operators.functions.watched`."""
+    """See `fabric.operators.functions.user_code`."""
     since_s: float
 
 

@@ -84,7 +84,7 @@ def _prepare_compiler() -> int:
     import numpy as np
     import pyarrow as pa
 
-    from fabric.operators.functions.compiled import NotCompiledError, compiled
+    from fabric.operators.functions.compilation import NotCompiledError, compiled
 
     with suppress(NotCompiledError):  # Numba is not installed: who needs it will say so
         compiled(lambda value: value + 0.5, (pa.float64(),), pa.float64())(np.zeros(1))

@@ -24,7 +24,7 @@ from fabric.agent.slot.pool import SlotLimits
 from fabric.agent.slot.process import HangsError, SlotEndedError, SlotProcess, TooLargeError
 from fabric.errors import ConfigError, ExternalError, FabricError, InternalError, UserError
 from fabric.operators.functions.trust import placed_functions
-from fabric.operators.functions.watched import number_of
+from fabric.operators.functions.user_code import number_of
 from fabric.plan.nodes import KeyedProcess, Node
 from fabric.plan.walk import walk
 from fabric.telemetry.logs import logger

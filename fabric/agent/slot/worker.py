@@ -39,7 +39,7 @@ from fabric.operators.fragment import execute_fragment
 from fabric.operators.fragment.memory import FragmentMemory, Input
 from fabric.operators.fragment.scan import read_schema
 from fabric.operators.functions.trust import functions_of, vouch
-from fabric.operators.functions.watched import watch_with
+from fabric.operators.functions.user_code import watch_with
 from fabric.plan.codec import decode
 from fabric.plan.nodes import Node, Scan, Sink
 from fabric.plan.sources import Split

@@ -21,7 +21,7 @@ from fabric.control import control_pb2 as pb
 from fabric.io.streams.protocol import StreamReader
 from fabric.operators.chain import Chain
 from fabric.operators.contract import Context, SnapshotReader
-from fabric.operators.key_groups import key_groups
+from fabric.operators.snapshots import key_groups
 from fabric.plan.nodes import Node, StreamScan
 from fabric.plan.sources import Split
 from fabric.plan.stream_facts import finds_splits, task_of

@@ -21,8 +21,7 @@ from fabric import failpoints
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.ids import new_id
 from fabric.operators.contract import Files, Snapshot, SnapshotReader, SnapshotWriter
-from fabric.operators.key_groups import hashes_of
-from fabric.operators.streams.packed import Joint, parts_of
+from fabric.operators.snapshots import Joint, hashes_of, parts_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import CancelledError, FabricError, InternalError
 from fabric.operators.contract import Snapshot
-from fabric.operators.key_groups import key_groups
+from fabric.operators.snapshots import key_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

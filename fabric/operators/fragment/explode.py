@@ -15,8 +15,8 @@ import pyarrow as pa
 from datafusion import functions as f
 from pyarrow import types as t
 
-from fabric.operators.explode import lengths_of, plain_lists, positions_of
 from fabric.operators.fragment.relation import Output, Relation, select
+from fabric.operators.row_operators import lengths_of, plain_lists, positions_of
 from fabric.plan.nodes import Explode
 from fabric.plan.types import plain
 

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric.errors import ExpressionError, InternalError
-from fabric.operators.functions.compiled import NotCompiledError, compiled
-from fabric.operators.functions.raised import said
-from fabric.operators.functions.watched import watched
+from fabric.operators.functions.compilation import NotCompiledError, compiled
+from fabric.operators.functions.user_code import said, watched
 from fabric.plan.expr import Udf, UdfKind
 from fabric.plan.faults import with_article
 from fabric.plan.literals import array_of

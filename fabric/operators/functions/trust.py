@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from fabric.errors import AuthError, PlanError
-from fabric.operators.functions.raised import said
-from fabric.operators.functions.watched import watched
+from fabric.operators.functions.user_code import said, watched
 from fabric.plan.expr import Expr, Udf
 from fabric.plan.nodes import Node
 from fabric.plan.walk import map_exprs, rewrite, rewrite_expr, walk, walk_expr

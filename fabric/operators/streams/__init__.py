@@ -1,18 +1,16 @@
 """Operators of endless inputs: state by key, event time, snapshots.
 
-build.py           the operator of a plan node
 watermark.py       how far event time has come in a source
-assign_windows.py  each row once for each of its windows
 windows/           aggregates by window, and without one
-top_n.py           the first rows of each key; deduplicate.py: one row of each
+top_n.py           the best rows of each key; deduplicate.py: one row of each
 lookup_join.py     rows of a stream with those of a table
 process/           users' functions with state and timers
-changes.py         changing results as rows that say what they are
+
+keyed_operator.py  what top-N and deduplication share; rank.py: the best rows of groups
+lifetime.py        groups that close or are forgotten, and rows that come too late
 group_state.py     groups by key with their aggregates (accumulators/)
-best.py            what top-N and deduplication share: ranked.py, closing.py, resting.py
-late.py            rows that come when their group is complete
-rows.py            rows by number; lists.py: lists of integers by group
-row_store.py       one Arrow row a group, which can be replaced
-columns.py         times and hidden columns of a batch
-packed.py          snapshots as Arrow IPC files, each task's own range of key groups taken back
+cold_groups.py     groups that memory has no room for
+deltas.py          checkpoints that add only what changed
+row_store.py       rows by number, or one a group; group_values.py: integers by group
+columns.py         times, hidden columns and rows of a batch
 """

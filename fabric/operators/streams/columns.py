@@ -1,6 +1,7 @@
-"""What stream operators read from the columns of a batch: times as integers, what users see.
+"""What stream operators read from the columns of a batch, and put into them.
 
-One job: small conversions between Arrow columns and numpy that several of these operators need.
+One job: times as integers, columns that users see, kinds of changes, rows by number: small
+conversions between Arrow columns and numpy that several of these operators need.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.take import take
+from fabric.errors import DataError
 from fabric.event_time import END_OF_TIME
+from fabric.operators.contract import Batches
 from fabric.plan.stream import HIDDEN, WATERMARK
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Numbers = TypeVar("Numbers", NDArray[np.int64], NDArray[np.bool_])
+Values = TypeVar("Values", NDArray[np.int64], NDArray[np.bool_])
 
+ROWS_MAX = 65_536
+"""Rows of one batch that is put out."""
+INSERT, BEFORE, AFTER, DELETE = range(4)
+"""Kinds, as positions in `fabric.plan.stream.KINDS`."""
 _PER_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NS = 1_000
 
@@ -48,6 +55,23 @@ def us(times: pa.Array, null: int = END_OF_TIME) -> Ints:
     return found
 
 
+def event_times(batch: pa.RecordBatch, name: str) -> Ints:
+    """The time of each row in microseconds.
+
+    Raises
+    ------
+    DataError
+        If a row has none.
+    """
+    column = batch.column(name)
+    if column.null_count:
+        raise DataError(
+            f"{column.null_count} rows have no time in {name!r}, so they are in no window; "
+            f"filter them with col({name!r}).is_not_null(), or fill the time in"
+        )
+    return us(column)
+
+
 def shown(schema: pa.Schema) -> pa.Schema:
     """The fields that users see.
 
@@ -70,7 +94,7 @@ def row_watermarks(batch: pa.RecordBatch) -> Ints | None:
     return found
 
 
-def grown(array: Numbers, length: int, fill: int = 0) -> Numbers:
+def grown(array: Values, length: int, fill: int = 0) -> Values:
     """`array` when it is as long as `length`, else a copy with room for more.
 
     >>> len(grown(np.zeros(2, np.int64), 3)) >= 3
@@ -105,3 +129,8 @@ def gathered(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
         return batch.take(pa.array(narrow))
     columns = [take(column, narrow) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def sliced(rows: pa.RecordBatch) -> Batches:
+    """The rows in batches of at most `ROWS_MAX`; none for no rows."""
+    return [rows.slice(begin, ROWS_MAX) for begin in range(0, rows.num_rows, ROWS_MAX)]

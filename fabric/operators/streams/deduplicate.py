@@ -14,17 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from fabric.operators.contract import Batches, Operator
-from fabric.operators.streams.best import Best, BestOperator
+from fabric.operators.snapshots import with_key_groups
 from fabric.operators.streams.columns import Ints, grown, only, rows_of
 from fabric.operators.streams.deltas import Make
-from fabric.operators.streams.evicting import Evicting
-from fabric.operators.streams.late import Late
-from fabric.operators.streams.packed import with_key_groups
-from fabric.operators.streams.ranked import Ranking
+from fabric.operators.streams.keyed_operator import LAST, KeyedOperator
+from fabric.operators.streams.lifetime import Late
+from fabric.operators.streams.rank import Ranking
+from fabric.operators.streams.top_n import Best, BestOperator
 from fabric.plan.expr import Column, SortKey, output_name
 from fabric.plan.nodes import Deduplicate
-
-_LAST = "__last"
 
 
 def deduplicate_operator(node: Deduplicate, source: pa.Schema, output: pa.Schema) -> Operator:
@@ -44,7 +42,7 @@ def deduplicate_operator(node: Deduplicate, source: pa.Schema, output: pa.Schema
     return BestOperator(best, source, output)
 
 
-class FirstOperator(Evicting):
+class FirstOperator(KeyedOperator):
     """The first row of each key that comes, at once; keys are kept until they close or rest."""
 
     def __init__(self, node: Deduplicate, source: pa.Schema, output: pa.Schema) -> None:
@@ -61,8 +59,8 @@ class FirstOperator(Evicting):
             return []
         groups = self.number(only(batch, self._keys.names))
         self._reach(groups)
-        if self._resting is not None:
-            self._known[self._resting.woken(groups)] = False
+        if self._ttl is not None:
+            self._known[self._ttl.woken(groups)] = False
         if self._closing is not None:
             self._closing.note(groups, batch.column(self._closes))
         new = self._firsts(groups)
@@ -76,8 +74,8 @@ class FirstOperator(Evicting):
         if self._closing is not None:
             passed = int(self._late.passed(np.int64(time_us)))
             due = self._closing.due(passed)
-            if self._resting is not None:
-                self._resting.forget(due)
+            if self._ttl is not None:
+                self._ttl.forget(due)
             self._forget(due)
             self._below.expire(passed)
         return []
@@ -87,52 +85,48 @@ class FirstOperator(Evicting):
         self._forget(self.sweep(now_us))
         return []
 
-    def take_side(self) -> dict[str, Batches]:
-        """Late rows."""
-        return self._late.take()
-
-    # ---- see `Evicting`
+    # ---- see `KeyedOperator`
 
     table = "keys"
 
     @property
     def stored(self) -> pa.Schema:
         """Keys, and when they last had a row."""
-        last = [] if self._resting is None else [pa.field(_LAST, pa.int64())]
+        last = [] if self._ttl is None else [pa.field(LAST, pa.int64())]
         return pa.schema([*self._keys, *last])
 
     def groups(self) -> Ints:
-        """See `Evicting`."""
+        """See `KeyedOperator`."""
         return self._table.ids().astype(np.int64)
 
     def unload(self, groups: Ints) -> tuple[pa.RecordBatch, Ints]:
-        """See `Evicting`."""
+        """See `KeyedOperator`."""
         keys = self._table.keys(groups.astype(np.int32))
-        if self._resting is not None:
-            keys = keys.append_column(_LAST, pa.array(self._resting.last(groups)))
+        if self._ttl is not None:
+            keys = keys.append_column(LAST, pa.array(self._ttl.last(groups)))
         return keys, np.ones(len(groups), np.int64)
 
     def whole(self) -> Make:
-        """See `Evicting`."""
+        """See `KeyedOperator`."""
         rows, _ = self.unload(self.groups())
         return lambda: with_key_groups(rows, self._keys.names)
 
     def load(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """See `Evicting`."""
+        """See `KeyedOperator`."""
         for rows in batches:
             if not rows.num_rows:
                 continue
             groups = self._table.upsert(only(rows, self._keys.names)).astype(np.int64)
             self._reach(groups)
             self._known[groups] = True
-            if self._resting is not None:
-                self._resting.load(groups, rows.column(_LAST).to_numpy())
+            if self._ttl is not None:
+                self._ttl.load(groups, rows.column(LAST).to_numpy())
             if self._closing is not None:
                 self._closing.note(groups, rows.column(self._closes))
 
     @property
     def nbytes(self) -> int:
-        """See `Evicting`."""
+        """See `KeyedOperator`."""
         return super().nbytes + self._known.nbytes + self._slot.nbytes
 
     def _forget_all(self) -> None:

@@ -29,8 +29,8 @@ import pyarrow as pa
 from fabric._cython.kernels.group_table import GroupTable
 from fabric.errors import StorageError
 from fabric.operators.contract import Snapshot, SnapshotReader, SnapshotWriter
+from fabric.operators.snapshots import Joint, Packed, Rows, parts_of, unpacked
 from fabric.operators.streams.columns import Ints, grown, only
-from fabric.operators.streams.packed import Joint, Packed, Rows, parts_of, unpacked
 
 FEW_BYTES = 1 << 20
 """Groups that take less memory are written whole."""

@@ -20,14 +20,14 @@ from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import PlanError
 from fabric.operators.contract import Snapshot, SnapshotReader
+from fabric.operators.snapshots import KEY_GROUP, with_key_groups
 from fabric.operators.streams.accumulators import Aggregates, Ids, RowGroups
-from fabric.operators.streams.accumulators.base import Numbers
-from fabric.operators.streams.cold import ColdGroups, Recency
+from fabric.operators.streams.cold_groups import ColdGroups, Recency
+from fabric.operators.streams.columns import Ints
 from fabric.operators.streams.deltas import Deltas, Hot
-from fabric.operators.streams.packed import KEY_GROUP, with_key_groups
-from fabric.operators.streams.row_store import RowStore
+from fabric.operators.streams.group_values import Numbers
+from fabric.operators.streams.row_store import GroupRows
 
-Ints = NDArray[np.int64]
 _SHOWN = "shown"
 _ALL = "all"
 """The mark of the one group there is without keys and marks."""
@@ -65,7 +65,7 @@ class GroupState:
         names = list(marks) if marks or len(keys) else [_ALL]
         self.marks = {name: Numbers(np.int64, 0) for name in names}
         self.notes = {name: Numbers(np.int64, 0) for name in notes}
-        self.shown = None if shown is None else RowStore(shown)
+        self.shown = None if shown is None else GroupRows(shown)
         """What each group put out last (columns `shown`), where results change."""
         fields = [pa.field(f"k{i}", field.type) for i, field in enumerate(keys)]
         self._table_schema = pa.schema([*fields, *((name, pa.int64()) for name in names)])

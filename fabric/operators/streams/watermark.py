@@ -26,9 +26,8 @@ from fabric.operators.contract import (
     Snapshot,
     SnapshotReader,
 )
-from fabric.operators.functions.raised import said
 from fabric.operators.functions.trust import load
-from fabric.operators.functions.watched import watched
+from fabric.operators.functions.user_code import said, watched
 from fabric.operators.streams.columns import shown, us
 from fabric.plan.expr import Udf
 from fabric.plan.nodes import Watermark

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from fabric.operators.key_groups import key_groups
+from fabric.operators.snapshots import key_groups
 from fabric.state.column_stores import (
     ALL_HASHES,
     ALL_TIMES,

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from fabric.operators.key_groups import key_groups
+from fabric.operators.snapshots import key_groups
 from fabric.state import Aggregate, BackendName, Snapshot, StateSpec, StateStore, open_states
 from tests.support.states import Shelf, StateModel
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.errors import InternalError, StateSchemaError, StorageError
-from fabric.operators.key_groups import key_groups
+from fabric.operators.snapshots import key_groups
 from fabric.state import BackendName, StateSpec, StateStore
 from fabric.testing.operators import Kept
 from tests.support.states import Shelf

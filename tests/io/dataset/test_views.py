@@ -22,7 +22,7 @@ from fabric.io.dataset import view_sink, views
 from fabric.io.dataset.access import DatasetAccess, use
 from fabric.io.dataset.files import DatasetFiles
 from fabric.io.sinks.protocol import Handle
-from fabric.operators.key_groups import HASH_SHIFT, hashes_of, key_groups
+from fabric.operators.snapshots import HASH_SHIFT, hashes_of, key_groups
 from fabric.plan.sources import DatasetTarget
 from fabric.testing.operators import Kept
 

@@ -37,7 +37,7 @@ from fabric.io.kafka.settings import configuration
 from fabric.io.sinks import take_back
 from fabric.io.sinks.protocol import Handle, unfolded
 from fabric.operators.contract import Operator
-from fabric.operators.streams.build import stream_operator
+from fabric.operators.node_operators import operator_of
 from fabric.plan.event_windows import Count
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StageInput, StreamAggregate
@@ -286,7 +286,7 @@ def test_other_numbers_of_subtasks_publish_what_old_ones_owe(
     rig.schema = pa.schema([(f.name, f.type) for f in schema_of(node)])
 
     def make() -> Operator:
-        operator = stream_operator(node, schema_of(node), [rows.schema])
+        operator = operator_of(node, schema_of(node), [rows.schema])
         assert operator is not None
         return operator
 

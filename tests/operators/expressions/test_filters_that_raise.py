@@ -11,8 +11,8 @@ import pytest
 
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.predicates import filter_expr, split_filter
-from fabric.operators.filter import FilterOperator
 from fabric.operators.fragment import execute_fragment
+from fabric.operators.row_operators import FilterOperator
 from fabric.plan.expr import Agg, Alias, Call, Case, Column, Expr, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,

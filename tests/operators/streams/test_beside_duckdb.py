@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fabric.event_time import BEGINNING
 from fabric.operators.contract import Context
-from fabric.operators.streams.build import stream_operator
+from fabric.operators.node_operators import operator_of
 from fabric.plan.event_windows import Cumulative, Session, Sliding, Tumbling, Window
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StageInput, StreamAggregate, Watermark
@@ -50,7 +50,7 @@ def random_splits(rng: Random) -> dict[str, pa.RecordBatch]:
 
 def interleaved(splits: dict[str, pa.RecordBatch], node: Watermark, rng: Random) -> list[Step]:
     """What leaves the watermark operator when the splits are read in some order."""
-    operator = stream_operator(node, schema_of(node), [ROWS])
+    operator = operator_of(node, schema_of(node), [ROWS])
     assert operator is not None
     operator.open(Context(splits=tuple(splits)))
     steps: list[Step] = []
@@ -110,7 +110,7 @@ def test_any_interleaving_gives_duckdbs_windows(
     source, output = schema_of(marked), schema_of(node)
 
     def make():  # type: ignore[no-untyped-def]
-        return stream_operator(node, output, [source])
+        return operator_of(node, output, [source])
 
     out = check_operator(make, steps, keys=["k"], abort_at=range(0, len(steps), 3))
     windows, late = by_duckdb(pa.Table.from_batches(splits.values()), window, bound, lateness)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.chain import build_chain
 from fabric.operators.contract import Context, Operator
-from fabric.operators.key_groups import N_KEY_GROUPS
+from fabric.operators.snapshots import N_KEY_GROUPS
 from fabric.plan.event_windows import (
     Count,
     Cumulative,

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from fabric.errors import DataError, StorageError
 from fabric.event_time import END_OF_TIME
 from fabric.operators.contract import Context, Operator
-from fabric.operators.key_groups import N_KEY_GROUPS
+from fabric.operators.snapshots import N_KEY_GROUPS, with_key_groups
 from fabric.operators.streams import deltas
 from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.operators.streams.deltas import Deltas, Hot, Make
-from fabric.operators.streams.packed import with_key_groups
 from fabric.operators.streams.top_n import top_n_operator
 from fabric.plan.event_windows import Count, Cumulative, Session, Sliding, Trigger, Tumbling
 from fabric.plan.expr import Column, SortKey

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.event_time import BEGINNING
-from fabric.operators.streams import ranked
+from fabric.operators.streams import rank as rank_module
 from fabric.operators.streams.top_n import top_n_operator
 from fabric.plan.expr import Column, SortKey
 from fabric.plan.nodes import StageInput, TopN
@@ -81,7 +81,7 @@ def test_changes_come_to_what_duckdb_ranks(rows, n, ties, rank, *, data, room):
 @pytest.mark.parametrize("rank", ["", "r"])
 @pytest.mark.parametrize("room", ROOMS)
 def test_an_abort_or_other_tasks_change_nothing(ties, rank, room, monkeypatch):
-    monkeypatch.setattr(ranked, "_BATCH_ROWS", 3)  # a group lies in two batches of a snapshot
+    monkeypatch.setattr(rank_module, "_BATCH_ROWS", 3)  # a group lies in two batches of a snapshot
     node = TopN(
         StageInput(0, SCHEMA), (Column("k"),), (SortKey(Column("v"), True, True),), 2, ties, rank,
         kinds=True,

@@ -16,7 +16,7 @@ from fabric.errors import DataError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators.contract import Context, Operator
 from fabric.operators.functions.trust import vouch
-from fabric.operators.streams.build import stream_operator
+from fabric.operators.node_operators import operator_of
 from fabric.plan.expr import Udf
 from fabric.plan.nodes import StageInput, Watermark
 from fabric.plan.schema import schema_of
@@ -31,7 +31,7 @@ def maker(**more: Any) -> Callable[[], Operator]:
     output = schema_of(node)
 
     def make() -> Operator:
-        operator = stream_operator(node, output, [SOURCE])
+        operator = operator_of(node, output, [SOURCE])
         assert operator is not None
         return operator
 

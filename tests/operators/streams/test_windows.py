@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from fabric.errors import DataError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.contract import Context, Operator
-from fabric.operators.key_groups import N_KEY_GROUPS
-from fabric.operators.streams.build import stream_operator
+from fabric.operators.node_operators import operator_of
+from fabric.operators.snapshots import N_KEY_GROUPS
 from fabric.plan.event_windows import (
     Count,
     Cumulative,
@@ -70,7 +70,7 @@ def maker(node: StreamAggregate, schema: pa.Schema = SCHEMA) -> Callable[[], Ope
     output = schema_of(node)
 
     def make() -> Operator:
-        operator = stream_operator(node, output, [schema])
+        operator = operator_of(node, output, [schema])
         assert operator is not None
         return operator
 

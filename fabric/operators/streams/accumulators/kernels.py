@@ -1,7 +1,8 @@
-"""Aggregates whose state is a kernel's: counts, sums, means, extremes, variance and its kin.
+"""Aggregates with a few numbers a group: counts, conditions, sums, means, extremes.
 
-One job: the kernels under the contract of accumulators. Sums are wide inside, so that only one that
-leaves its type in the end is an error, as in the fragment.
+One job: the kernels under the contract of accumulators, and two flags a group for `bool_and` and
+`bool_or`. Sums are wide inside, so that only one that leaves its type in the end is an error, as in
+the fragment.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ import pyarrow.compute as pc
 from fabric._cython.kernels import accumulators as kernels
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow import compile_expr
-from fabric.operators.fragment.aggregates.moments import ONE, RESULTS
-from fabric.operators.streams.accumulators.base import Accumulator, Columns, nullable
-from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
+from fabric.operators.streams.accumulators.accumulator import (
+    Accumulator,
+    Columns,
+    Ids,
+    RowGroups,
+    nullable,
+    present,
+)
+from fabric.operators.streams.group_values import Numbers
 from fabric.plan.expr import Call, Case, Cast, Column, Literal
 
 F64, I64 = pa.float64(), pa.int64()
@@ -156,32 +163,6 @@ class Several(Accumulator):
         return sum(part.nbytes for part in self._parts)
 
 
-class Moments(OfKernel):
-    """Of one column: variance, standard deviation, skewness, kurtosis, as the fragment ends them.
-
-    >>> variance = Moments("var")
-    >>> variance.update(RowGroups(np.array([0, 0])), [pa.array([1.0, 3.0])])
-    >>> variance.results(np.array([0])).to_pylist()
-    [2.0]
-    """
-
-    def __init__(self, function: str) -> None:
-        super().__init__(kernels.Moments())
-        _, kinds, self._finish = RESULTS[function]
-        self._used = [1 + ONE.index(kind) for kind in kinds]
-
-    def update(self, rows: RowGroups, columns: Columns) -> None:
-        """See `Accumulator`."""
-        super().update(rows, [columns[0].cast(F64, safe=False)])
-
-    def results(self, ids: Ids) -> pa.Array:
-        """See `Accumulator`."""
-        columns = [column.to_numpy() for column in self.states(ids)]
-        with np.errstate(all="ignore"):
-            answer, undefined = self._finish(columns[0], *(columns[i] for i in self._used))
-        return nullable(answer, ~undefined, F64)
-
-
 def mean_of_floats() -> Accumulator:
     """The mean of numbers as float64."""
 
@@ -211,3 +192,50 @@ def mean_of_decimals(name: str, total: pa.DataType, mean: pa.DataType) -> Accumu
 
 def _narrow(ids: Ids) -> Any:
     return ids.astype(np.int32)
+
+
+class Condition(Accumulator):
+    """Whether all values are true, or any is; nulls are left out."""
+
+    def __init__(self, *, every: bool) -> None:
+        self._decisive = not every
+        self._seen, self._decided = Numbers(np.bool_, False), Numbers(np.bool_, False)
+
+    @property
+    def state_types(self) -> tuple[pa.DataType, ...]:
+        """The answer so far."""
+        return (pa.bool_(),)
+
+    def resize(self, n_groups: int) -> None:
+        """See `Accumulator`."""
+        self._seen.resize(n_groups)
+        self._decided.resize(n_groups)
+
+    def update(self, rows: RowGroups, columns: Columns) -> None:
+        """See `Accumulator`."""
+        ids, values = present(rows, columns[0].cast(pa.bool_()))
+        self._seen.values[ids] = True
+        self._decided.values[ids[values.to_numpy(zero_copy_only=False) == self._decisive]] = True
+
+    def results(self, ids: Ids) -> pa.Array:
+        """See `Accumulator`."""
+        answers = self._decided.values[ids] == self._decisive
+        return nullable(answers, self._seen.values[ids], pa.bool_())
+
+    def states(self, ids: Ids) -> list[pa.Array]:
+        """See `Accumulator`."""
+        return [self.results(ids)]
+
+    def merge(self, rows: RowGroups, states: Columns) -> None:
+        """See `Accumulator`."""
+        self.update(rows, states)
+
+    def clear(self, ids: Ids) -> None:
+        """See `Accumulator`."""
+        self._seen.clear(ids)
+        self._decided.clear(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Accumulator`."""
+        return self._seen.nbytes + self._decided.nbytes

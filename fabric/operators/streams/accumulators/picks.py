@@ -14,9 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.operators.fragment.aggregates.segments import order_keys, unviewed
-from fabric.operators.streams.accumulators.base import Accumulator, Columns, valid_mask
-from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
-from fabric.operators.streams.row_store import RowStore
+from fabric.operators.streams.accumulators.accumulator import (
+    Accumulator,
+    Columns,
+    Ids,
+    RowGroups,
+    valid_mask,
+)
+from fabric.operators.streams.row_store import GroupRows
 
 Which = Literal["first", "last", "any"]
 I64 = pa.int64()
@@ -27,7 +32,7 @@ class _Picked(Accumulator):
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self._schema = pa.schema([(str(i), dtype) for i, dtype in enumerate(types)])
-        self._rows = RowStore(self._schema)
+        self._rows = GroupRows(self._schema)
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:

@@ -1,12 +1,17 @@
-"""One call of a user's function: whole, or as if it had not been.
+"""One call of a user's function: whole, or as if it had not been, and with an end.
 
 One job: `Calls`. What a call raises, or returns of another schema, ends the job by policy "fail";
 by "skip" and "side" the states, timers and rows of that call are taken back, and the caller learns
-why. Errors of Fabric and of the world outside are nobody's policy: they end the task.
+why. Errors of Fabric and of the world outside are nobody's policy: they end the task. `Deadline`
+raises `TookTooLongError` inside a call from another thread, wherever its Python code is then; a
+call that hangs outside of Python (in a C function) only ends when it comes back, or when the
+agent's own deadline ends the process of such a task.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,12 +19,10 @@ import pyarrow as pa
 
 from fabric.errors import CancelledError, ExpressionError, ExternalError, InternalError
 from fabric.operators.contract import Batches
-from fabric.operators.functions.raised import said
-from fabric.operators.functions.watched import watched
+from fabric.operators.functions.user_code import raise_in, raise_nothing, said, watched
 from fabric.operators.streams.process.context import CallContext
-from fabric.operators.streams.process.deadline import Deadline, TookTooLongError
-from fabric.operators.streams.process.requests import Requests
-from fabric.operators.streams.process.returned import rows_of_returned
+from fabric.operators.streams.process.returned_rows import rows_of_returned
+from fabric.operators.streams.process.timer_service import Requests
 from fabric.plan.expr import Udf
 from fabric.plan.process import Returned
 from fabric.plan.stream import OnBad
@@ -100,3 +103,81 @@ class Calls:
         if isinstance(error, ExpressionError) and error.message.startswith("it returned "):
             return f"the function {self._name}: {error.message}"
         return f"the function {self._name} raised {said(error)}"
+
+
+_S = 1_000_000
+
+
+class TookTooLongError(BaseException):
+    """Raised in a user's code; not an `Exception`, so that its own handlers leave it alone."""
+
+
+class Deadline:
+    """Watches the calls of one thread; `limit_us` is for each of them.
+
+    >>> deadline = Deadline(60_000_000)
+    >>> with deadline.call():
+    ...     pass
+    >>> deadline.close()
+    """
+
+    def __init__(self, limit_us: int, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self.limit_s = limit_us / _S
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._number = 0
+        self._since_s: float | None = None
+        self._thread_id = 0
+        self._closed = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Around one call; raises `TookTooLongError` in it once the time is over."""
+        if self._watcher is None:
+            self._watcher = threading.Thread(target=self._watch, name="deadline", daemon=True)
+            self._watcher.start()
+        self._thread_id = threading.get_ident()
+        try:
+            self._begin()
+            yield
+        finally:
+            try:
+                self._end()
+            except TookTooLongError:  # it came just now: the call was too long all the same
+                self._end()
+                raise
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed.set()
+        if self._watcher is not None:
+            self._watcher.join()
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._number += 1
+            self._since_s = self._clock_s()
+
+    def _end(self) -> None:
+        with self._lock:
+            was_raised, self._since_s = self._since_s is None, None
+            if was_raised:  # perhaps it has not come yet
+                raise_nothing()
+
+    def _watch(self) -> None:
+        wait_s = self.limit_s
+        while not self._closed.wait(wait_s):
+            wait_s = self._check()
+
+    def _check(self) -> float:
+        """End the call if its time is over; returns when to look again."""
+        with self._lock:
+            if self._since_s is None:
+                return self.limit_s
+            left_s = self._since_s + self.limit_s - self._clock_s()
+            if left_s > 0:
+                return left_s
+            self._since_s = None
+            raise_in(self._thread_id, TookTooLongError)
+            return self.limit_s

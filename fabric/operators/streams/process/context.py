@@ -1,12 +1,13 @@
 """What a call of a user's function may use: states, timers, side outputs, times.
 
 One job: the `ProcessContext` that users see. The same object serves all calls of an operator: the
-operator says whose call it is before each.
+operator says whose call it is before each. `state_specs` are the node's states as the state store
+knows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,11 +17,14 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.event_time import BEGINNING
 from fabric.operators.contract import Batches
-from fabric.operators.streams.process.requests import Requests, as_us, times_of
-from fabric.operators.streams.process.returned import rows_of_returned
+from fabric.operators.functions.trust import load_anew
+from fabric.operators.streams.process.returned_rows import rows_of_returned
+from fabric.operators.streams.process.timer_service import Requests, as_us, times_of
 from fabric.plan.faults import with_article
+from fabric.plan.nodes import StateField
 from fabric.plan.process import Rows, Time, TimerDomain
-from fabric.state import State, StateStore
+from fabric.plan.types import plain
+from fabric.state import Aggregate, State, StateSpec, StateStore
 
 _OF_ONE_KEY: Mapping[str, tuple[str, ...]] = {
     "value": ("get", "put", "remove"),
@@ -163,3 +167,36 @@ class CallTimers:
             raise PlanError(f"timers are of the keys {wanted.names}, got {keys.schema.names}")
         rows = np.arange(keys.num_rows)
         self._requests.ask(domain, is_set, keys, rows, times_of(times, keys.num_rows))
+
+
+def state_specs(states: Sequence[StateField], keys: pa.Schema) -> list[StateSpec]:
+    """One each, over keys of the schema `keys`.
+
+    >>> [spec] = state_specs([StateField("n", "value", pa.int64())], pa.schema({"k": "string"}))
+    >>> spec.name, spec.kind, spec.function
+    ('n', 'value', None)
+    """
+    plain_keys = pa.schema([field.with_type(plain(field.type)) for field in keys])
+    return [
+        StateSpec(
+            name=state.name,
+            kind=state.kind,
+            keys=plain_keys,
+            dtype=plain(state.dtype),
+            key_dtype=None if state.key_dtype is None else plain(state.key_dtype),
+            function=_function(state),
+            ttl_us=state.ttl_us,
+            ttl_on=state.ttl_on,
+        )
+        for state in states
+    ]
+
+
+def _function(state: StateField) -> Any:
+    if state.function is None:
+        return None
+    found = load_anew(state.function)
+    if isinstance(found, tuple):
+        create, add, *result = found
+        return Aggregate(create=create, add=add, result=result[0] if result else None)
+    return found

@@ -23,17 +23,13 @@ from fabric.errors import ExpressionError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.timers import Timers
 from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
-from fabric.operators.functions.raised import said
 from fabric.operators.functions.trust import load_anew
-from fabric.operators.functions.watched import watched
+from fabric.operators.functions.user_code import said, watched
+from fabric.operators.snapshots import Joint, Packed, greatest, parts_of
 from fabric.operators.streams.columns import Ints, only, shown
-from fabric.operators.streams.packed import Joint, Packed, greatest, parts_of
-from fabric.operators.streams.process.calls import Calls
-from fabric.operators.streams.process.context import CallContext
-from fabric.operators.streams.process.deadline import Deadline
-from fabric.operators.streams.process.layers import Layers
-from fabric.operators.streams.process.requests import Requests
-from fabric.operators.streams.process.specs import state_specs
+from fabric.operators.streams.process.calls import Calls, Deadline
+from fabric.operators.streams.process.context import CallContext, state_specs
+from fabric.operators.streams.process.timer_service import Layers, Requests
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import KeyedProcess
 from fabric.plan.process import (

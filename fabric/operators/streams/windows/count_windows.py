@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
-from fabric.operators.streams.windows.windowed import Windowed
+from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.windows.window_operator import WindowOperator
 from fabric.plan.event_windows import Count
 from fabric.plan.nodes import StreamAggregate
 
-Ints = NDArray[np.int64]
 _ROWS = "rows"
 
 
-class CountWindows(Windowed):
+class CountWindows(WindowOperator):
     """A result for each key after every `n_rows` of its rows; what is over at the end is lost."""
 
     def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:

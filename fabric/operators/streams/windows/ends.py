@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from fabric.errors import InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import Clock, Framed, Spans, closed, closed_at, spans, step, waits_us
-from fabric.operators.contract import Batches
-from fabric.operators.streams.columns import row_watermarks, shown, us
-from fabric.operators.streams.windows.shape import Shape
+from fabric.operators.streams.columns import Ints, event_times, row_watermarks, us
+from fabric.operators.streams.lifetime import LateRows
 from fabric.plan.event_windows import Cumulative, Sliding, Tumbling, clock_zone
 from fabric.plan.nodes import StreamAggregate
-from fabric.plan.stream import LATE
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Ends:
     """How far an operator has come in time, and which rows are in what it has not put out."""
 
-    def __init__(self, node: StreamAggregate, shape: Shape) -> None:
-        self._shape, self._closes = shape, node.closes
+    def __init__(self, node: StreamAggregate, source: pa.Schema) -> None:
+        self._time, self._closes = node.time, node.closes
         self.by_clock = not node.time and not node.closes
         """Whether windows go by processing time."""
         self.lateness_us = 0 if self.by_clock else node.lateness_us
@@ -37,7 +31,7 @@ class Ends:
         self.window: Framed | None = None
         if isinstance(node.window, Tumbling | Sliding | Cumulative):
             self.window = node.window
-        time = shape.time_type
+        time = source.field(node.time).type if node.time else None
         self.clock = Clock(None if time is None else clock_zone(node.window, time))
         """By which the ends of windows are counted; times of groups that close by a key are UTC."""
         self.step = 1 if self.window is None else step(self.window)
@@ -101,7 +95,7 @@ class Ends:
     def times(self, batch: pa.RecordBatch) -> Ints:
         """When each row happened; by the clock, the time it is."""
         if not self.by_clock:
-            return self._shape.times(batch)
+            return event_times(batch, self._time)
         if self.time_us == BEGINNING:
             raise InternalError("rows came before the operator was told the processing time")
         return np.full(batch.num_rows, self.time_us)
@@ -129,23 +123,3 @@ class Ends:
         """What each row is late by."""
         own, carried = np.int64(self.time_us), self._carried(batch)
         return own if carried is None else np.maximum(carried, own)
-
-
-class LateRows:
-    """Rows that came too late: counted, and kept for a side output if `aside`."""
-
-    def __init__(self, *, aside: bool) -> None:
-        self.aside, self._rows = aside, list[pa.RecordBatch]()
-        self.n_rows = 0
-
-    def put(self, batch: pa.RecordBatch, late: Bools) -> None:
-        """The rows of a mask."""
-        self.n_rows += int(np.count_nonzero(late))
-        if self.aside:
-            rows = batch.filter(pa.array(late))
-            self._rows.append(rows.select(shown(batch.schema).names))
-
-    def take(self) -> dict[str, Batches]:
-        """Those since the last call, under their tag."""
-        rows, self._rows = self._rows, []
-        return {LATE: rows} if rows else {}

@@ -14,20 +14,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.sessions import SessionTable
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
-from fabric.operators.streams.accumulators.base import Numbers
-from fabric.operators.streams.cold import Recency
-from fabric.operators.streams.windows.changing import UNSHOWN, Changing
+from fabric.operators.streams.cold_groups import Recency
+from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.group_values import Numbers
+from fabric.operators.streams.windows.changelog import UNSHOWN, Changing
 from fabric.plan.event_windows import Session
 from fabric.plan.nodes import StreamAggregate
 
-Ints = NDArray[np.int64]
 _SESSION, _START, _END = "session", "start", "end"
 _MADE = "sessions"
 
@@ -75,7 +74,7 @@ class SessionWindows(Changing):
         return found
 
     def passed_time(self) -> Batches:
-        """See `Windowed`."""
+        """See `WindowOperator`."""
         if self._each and self.state.has_cold:
             for rows in self.state.below.due(self.ends.time_us):  # they may be shown, and stay
                 wanted = rows.filter(pc.greater(rows.column(f"note {UNSHOWN}"), 0))
@@ -110,16 +109,16 @@ class SessionWindows(Changing):
         self.state.below.expire(passed)
 
     def facts(self) -> Mapping[str, int]:
-        """See `Windowed`."""
+        """See `WindowOperator`."""
         return {**super().facts(), _MADE: self._n_made}
 
     def restored_facts(self, facts: Mapping[str, int]) -> None:
-        """See `Windowed`."""
+        """See `WindowOperator`."""
         super().restored_facts(facts)
         self._n_made = facts[_MADE]
 
     def restored(self) -> None:
-        """See `Windowed`; the table of sessions is made anew."""
+        """See `WindowOperator`; the table of sessions is made anew."""
         self._enter(self.state.ids())
 
     # ---- sessions below memory

@@ -12,19 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from fabric._cython.kernels.group_table import GroupTable
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import expanded, starts
 from fabric.operators.contract import Batches, Context
 from fabric.operators.streams.accumulators import Ids, RowGroups
+from fabric.operators.streams.columns import Ints
 from fabric.operators.streams.group_state import GroupState
-from fabric.operators.streams.windows.windowed import Windowed
+from fabric.operators.streams.windows.window_operator import WindowOperator
 from fabric.plan.event_windows import Cumulative, Sliding
 from fabric.plan.nodes import StreamAggregate
 
-Ints = NDArray[np.int64]
 _PAIRS = 1 << 18
 """About how many groups are merged into windows at once."""
 _ROOM = 8
@@ -32,7 +31,7 @@ _ROOM = 8
 _FIRED = "fired_us"
 
 
-class TimeWindows(Windowed):
+class TimeWindows(WindowOperator):
     """Tumbling, sliding and cumulative windows and closing groups that never change a result."""
 
     looks_up = False
@@ -63,7 +62,7 @@ class TimeWindows(Windowed):
         return []
 
     def passed_time(self) -> Batches:
-        """See `Windowed`."""
+        """See `WindowOperator`."""
         passed = self.ends.passed
         if self._next > passed or not (self.state.n_groups or self.state.has_cold):
             return []
@@ -84,15 +83,15 @@ class TimeWindows(Windowed):
         return BEGINNING if self._next <= self.ends.passed else self.ends.next_us()
 
     def facts(self) -> Mapping[str, int]:
-        """See `Windowed`."""
+        """See `WindowOperator`."""
         return {_FIRED: self._fired}
 
     def restored_facts(self, facts: Mapping[str, int]) -> None:
-        """See `Windowed`."""
+        """See `WindowOperator`."""
         self._fired = facts[_FIRED]
 
     def restored(self) -> None:
-        """See `Windowed`."""
+        """See `WindowOperator`."""
         self._plan()
 
     def _plan(self) -> None:

@@ -1,7 +1,8 @@
-"""What operators with groups by key have in common when memory has no room for all of them.
+"""What top-N and deduplication share: groups by key, of which memory may not hold all.
 
-One job: `Evicting`, the base class of top-N and deduplication: the groups that were not met for
-longest go below (`cold.py`), and come back with their keys. A group is always in one place.
+One job: `KeyedOperator`, their base class: late rows, closing and forgotten groups, snapshots, and
+the groups that were not met for longest, which go below memory (`cold_groups.py`) and come back
+with their keys. A group is always in one place.
 """
 
 from __future__ import annotations
@@ -18,23 +19,24 @@ import pyarrow as pa
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.event_time import BEGINNING, END_OF_TIME
-from fabric.operators.contract import Context, Operator, Snapshot, SnapshotReader
-from fabric.operators.streams.closing import Closing
-from fabric.operators.streams.cold import ColdGroups, Recency
+from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
+from fabric.operators.snapshots import with_key_groups
+from fabric.operators.streams.cold_groups import ColdGroups, Recency
 from fabric.operators.streams.columns import Ints, only
 from fabric.operators.streams.deltas import Deltas, Hot, Make
-from fabric.operators.streams.late import Late
-from fabric.operators.streams.packed import with_key_groups
-from fabric.operators.streams.resting import Resting, restored_times, times_of
+from fabric.operators.streams.lifetime import Closing, Late, TimeToLive, restored_times, times_of
+
+LAST = "__last"
+"""The column of when a group last had a row."""
 
 
-class Evicting(Operator):
+class KeyedOperator(Operator):
     """Groups of `keys`; a row of `stored` or several are all that is known of one."""
 
     def __init__(self, keys: pa.Schema, late: Late, *, closes: str, ttl_us: int) -> None:
         self._keys, self._late, self._closes = keys, late, closes
         self._watermark = BEGINNING
-        self._resting = Resting(ttl_us) if ttl_us else None
+        self._ttl = TimeToLive(ttl_us) if ttl_us else None
         self._forget_all()
         self._recency = Recency()
         self._deltas = self._kept_in(None)
@@ -60,15 +62,19 @@ class Evicting(Operator):
             return late
         return {**late, "state_hot_bytes": self.nbytes, **self._below.counts()}
 
+    def take_side(self) -> dict[str, Batches]:
+        """Late rows."""
+        return self._late.take()
+
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All groups."""
         groups = Hot(self.groups(), self.nbytes, lambda ids: self.unload(ids)[0], self.whole)
-        hot = self._deltas.snapshot(groups, times_of(self._watermark, self._resting))
+        hot = self._deltas.snapshot(groups, times_of(self._watermark, self._ttl))
         return self._below.beside(hot)
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The groups of our key groups."""
-        self._watermark = restored_times(snapshots, self._resting)
+        self._watermark = restored_times(snapshots, self._ttl)
         self.load(list(self._deltas.restored(snapshots, key_groups)))
         self._below.restore(snapshots, key_groups)
 
@@ -108,12 +114,12 @@ class Evicting(Operator):
         """There are no groups."""
         self._table = GroupTable(self._keys)
         self._closing = Closing() if self._closes else None
-        self._resting = None if self._resting is None else self._resting.fresh()
+        self._ttl = None if self._ttl is None else self._ttl.fresh()
 
     @property
     def nbytes(self) -> int:
         """Memory in use, about."""
-        parts = (self._table, self._closing, self._resting, self._recency)
+        parts = (self._table, self._closing, self._ttl, self._recency)
         return sum(part.nbytes for part in parts if part is not None)
 
     # ---- what it calls
@@ -135,7 +141,7 @@ class Evicting(Operator):
 
     def make_room(self) -> None:
         """Hand the half down that was not met for longest, while groups take more than they may."""
-        if self._room is None or (self._resting is not None and self._resting.now == BEGINNING):
+        if self._room is None or (self._ttl is not None and self._ttl.now == BEGINNING):
             return  # nobody knows before the first time when groups last had a row
         while self.nbytes > self._room and len(groups := self.groups()):
             oldest = self._recency.oldest(groups)
@@ -161,19 +167,19 @@ class Evicting(Operator):
         """Until when groups are needed below; what rests is found out when its key comes, too."""
         if self._closing is not None:
             return self._closing.of(groups)
-        if self._resting is not None:
-            return self._resting.over_at(self._resting.last(groups))
+        if self._ttl is not None:
+            return self._ttl.over_at(self._ttl.last(groups))
         return np.full(len(groups), END_OF_TIME)
 
     def sweep(self, now_us: int) -> Ints:
         """It is `now_us`; the groups in memory that rest. Those below are forgotten."""
-        if self._resting is None:
+        if self._ttl is None:
             return np.empty(0, np.int64)
-        if self._resting.now == BEGINNING:
+        if self._ttl.now == BEGINNING:
             self._deltas.anew()  # all get the time of their last row now
-        over = self._resting.swept(now_us)
+        over = self._ttl.swept(now_us)
         if self._closing is not None:
             self._closing.forget(over)
         else:
-            self._below.expire(self._resting.now)
+            self._below.expire(self._ttl.now)
         return over

@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.errors import DataError
-from fabric.operators.key_groups import key_groups
-from fabric.operators.streams.packed import Packed, greatest, unpacked, with_key_groups
+from fabric.operators.snapshots import Packed, greatest, key_groups, unpacked, with_key_groups
 from fabric.testing.operators import Kept
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])

@@ -1,16 +1,51 @@
-"""A list of integers for each group, side by side in one array.
+"""Integers by group: one a group, or a list of them.
 
-One job: `GroupLists`. A list that outgrows its room moves to the end; when more than half of the
-array is left behind, it is written anew. Everything goes by whole arrays of groups.
+One job: `Numbers`, one number a group, and `GroupLists`, a list of entries for each group, side by
+side in one array. A list that outgrows its room moves to the end; when more than half of the array
+is left behind, it is written anew. Everything goes by whole arrays of groups.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fabric.operators.streams.columns import Ints, grown
 
 _SLACK = 1024
+
+
+class Numbers:
+    """A number for each group, `empty` at first.
+
+    >>> counts = Numbers(np.int64, 0)
+    >>> counts.resize(2)
+    >>> counts.values.tolist()
+    [0, 0]
+    """
+
+    def __init__(self, dtype: type[np.generic], empty: Any) -> None:
+        self._empty = empty
+        self.values: NDArray[Any] = np.full(0, empty, dtype)
+        """By group; longer than there are groups."""
+
+    def resize(self, n_groups: int) -> None:
+        """Make room, by doubling."""
+        room = len(self.values)
+        if n_groups > room:
+            more = np.full(max(n_groups, 2 * room) - room, self._empty, self.values.dtype)
+            self.values = np.concatenate((self.values, more))
+
+    def clear(self, ids: NDArray[Any]) -> None:
+        """Back to `empty`."""
+        self.values[ids] = self._empty
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self.values.nbytes
 
 
 class GroupLists:

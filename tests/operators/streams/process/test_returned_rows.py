@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.errors import ExpressionError
-from fabric.operators.streams.process.returned import rows_of_returned
+from fabric.operators.streams.process.returned_rows import rows_of_returned
 
 SCHEMA = pa.schema([("a", pa.int8()), ("b", pa.string())])
 ROW = [{"a": 1, "b": "x"}]

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from fabric.operators.streams.process.layers import Layers
+from fabric.operators.streams.process.timer_service import Layers
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=20)
 

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from fabric.operators.streams import rows
-from fabric.operators.streams.lists import GroupLists
-from fabric.operators.streams.rows import RowStore
+from fabric.operators.streams import row_store
+from fabric.operators.streams.group_values import GroupLists
+from fabric.operators.streams.row_store import RowStore
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
@@ -104,7 +104,7 @@ TestRows.settings = TestLists.settings = settings(max_examples=40, stateful_step
 
 @pytest.mark.parametrize("bytes_max", [0, 1 << 30])
 def test_chunks_that_are_too_large_stay_apart(monkeypatch, bytes_max):
-    monkeypatch.setattr(rows, "_BYTES_MAX", bytes_max)
+    monkeypatch.setattr(row_store, "_BYTES_MAX", bytes_max)
     store = RowStore(SCHEMA)
     numbers = np.concatenate([store.put(batch_of(range(i, i + 5))) for i in range(16)])
     assert len(store._chunks) == (16 if bytes_max == 0 else 2)

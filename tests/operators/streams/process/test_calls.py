@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from fabric.operators.streams.process.deadline import Deadline, TookTooLongError
+from fabric.operators.streams.process.calls import Deadline, TookTooLongError
 
 
 class Clock:

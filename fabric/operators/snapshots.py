@@ -1,11 +1,12 @@
-"""Snapshots as Arrow IPC files, from which a task takes the key groups that are its own.
+"""Snapshots as Arrow IPC files, from which a task takes the key groups that it owns.
 
     rows.arrow    columns ... | __key_group uint16     one file a table
     facts.json    {"watermark": ...}                   numbers of the whole task
 
-One job: writing such files in any thread, and reading those of several old tasks. Whoever takes a
-snapshot hands over immutable data, or a function that makes the table from it. `Joint` is a
-snapshot of several parts, of which `parts_of` reads one.
+One job: which key groups a task owns, so that state moves in ranges when the number of tasks
+changes; writing such files in any thread, and reading those of several old tasks. An operator hands
+over immutable data, or a function that makes the table of it. `Joint` is a snapshot of several
+parts, of which `parts_of` reads one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,33 @@ import pyarrow.compute as pc
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import DataError
 from fabric.operators.contract import Snapshot, SnapshotReader, SnapshotWriter
-from fabric.operators.key_groups import HASH_SHIFT
+
+N_KEY_GROUPS = 1 << 15
+HASH_SHIFT = 49
+"""A key's group is the upper 15 bits of its hash."""
+
+
+def key_groups(task: int, n_tasks: int) -> range:
+    """The groups whose rows go to partition `task` of `n_tasks`.
+
+    >>> key_groups(0, 3), key_groups(1, 3)
+    (range(0, 10923), range(10923, 21846))
+    """
+    return range(_first(task, n_tasks), _first(task + 1, n_tasks))
+
+
+def hashes_of(groups: range) -> tuple[int, int]:
+    """The hashes of keys in these groups: from the first on, up to the second.
+
+    >>> hashes_of(range(0, 1 << 15)) == (0, 1 << 64), hashes_of(range(1, 2)) == (1 << 49, 1 << 50)
+    (True, True)
+    """
+    return groups.start << HASH_SHIFT, groups.stop << HASH_SHIFT
+
+
+def _first(task: int, n_tasks: int) -> int:
+    return -(-task * N_KEY_GROUPS // n_tasks)
+
 
 KEY_GROUP = "__key_group"
 _FACTS = "facts.json"

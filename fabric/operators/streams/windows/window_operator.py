@@ -1,7 +1,8 @@
-"""What all windowed aggregates share: time, late rows, snapshots.
+"""What all windowed aggregates share: columns in and out, time, late rows, snapshots.
 
-One job: the base class of the operators of `StreamAggregate` nodes. A subclass says what rows and
-time do to its groups, and when some of them go below memory (`GroupState.hand_down`).
+One job: `WindowOperator`, the base class of the operators of `StreamAggregate` nodes, and `Shape`,
+the columns that such a node reads and puts out. A subclass says what rows and time do to its
+groups, and when some of them go below memory (`GroupState.hand_down`).
 """
 
 from __future__ import annotations
@@ -9,25 +10,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import behind
 from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
+from fabric.operators.snapshots import greatest
 from fabric.operators.streams.accumulators import Aggregates
-from fabric.operators.streams.cold import ColdGroups
+from fabric.operators.streams.cold_groups import ColdGroups
+from fabric.operators.streams.columns import INSERT, sliced
 from fabric.operators.streams.group_state import GroupState
-from fabric.operators.streams.packed import greatest
 from fabric.operators.streams.windows.ends import Ends
-from fabric.operators.streams.windows.shape import Shape
+from fabric.plan.expr import Column
 from fabric.plan.nodes import StreamAggregate
+from fabric.plan.stream import KIND
 from fabric.state.column_stores import Order
 
 _TIME = "time_us"
 _WINDOW = ("start", "end")
 
 
-class Windowed(Operator):
+class WindowOperator(Operator):
     """Groups of a node's keys and windows; `marks` and `notes` are what a subclass keeps."""
 
     def __init__(
@@ -40,7 +45,7 @@ class Windowed(Operator):
         notes: Sequence[str] = (),
     ) -> None:
         self.node, self.shape = node, Shape(node, output, source)
-        self.ends = Ends(node, self.shape)
+        self.ends = Ends(node, source)
         aggregates = Aggregates(node.aggs, source)
         shown = None
         if self.shape.changes:
@@ -121,3 +126,49 @@ class Windowed(Operator):
         """Remove what lies below memory."""
         self._rest = None
         self.state.close()
+
+
+class Shape:
+    """What a `StreamAggregate` over rows of `source` reads, and how it puts out `output`."""
+
+    def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:
+        self.output = output
+        self._names = [_column(key) for key in node.keys]
+        self.keys = pa.schema([source.field(name) for name in self._names])
+        self.has_windows = node.has_window_columns
+        """Whether starts and ends of windows are put out."""
+        self.changes = KIND in output.names
+        """Whether results may be replaced by later ones."""
+
+    def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The keys of rows."""
+        return [batch.column(name) for name in self._names]
+
+    def rows(
+        self,
+        keys: pa.RecordBatch,
+        columns: Sequence[pa.Array],
+        kinds: NDArray[np.int8] | None = None,
+    ) -> Batches:
+        """Batches of keys, then `columns` (starts and ends of windows, results), then kinds."""
+        columns = [*keys.columns, *columns]
+        if self.changes:
+            new = np.full(len(keys), INSERT, np.int8)
+            columns.append(pa.array(new if kinds is None else kinds))
+        typed = [
+            _typed(column, field.type) for column, field in zip(columns, self.output, strict=True)
+        ]
+        return sliced(pa.RecordBatch.from_arrays(typed, schema=self.output))
+
+
+def _column(key: object) -> str:
+    assert isinstance(key, Column), "the planner computes keys below the exchange"
+    return key.name
+
+
+def _typed(values: pa.Array, dtype: pa.DataType) -> pa.Array:
+    if values.type.equals(dtype):
+        return values
+    if pa.types.is_timestamp(dtype) and pa.types.is_int64(values.type):
+        return values.view(dtype)
+    return values.cast(dtype)

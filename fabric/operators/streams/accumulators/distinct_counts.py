@@ -15,10 +15,15 @@ from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.registers import register_codes
 from fabric.operators.fragment.aggregates.registers import estimated
 from fabric.operators.fragment.aggregates.segments import unviewed
-from fabric.operators.streams.accumulators.base import Accumulator, Columns, Numbers, present
-from fabric.operators.streams.accumulators.lists import unfolded
-from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
-from fabric.operators.streams.accumulators.value_log import ValueLog
+from fabric.operators.streams.accumulators.accumulator import (
+    Accumulator,
+    Columns,
+    Ids,
+    RowGroups,
+    present,
+)
+from fabric.operators.streams.accumulators.value_lists import ValueLog, unfolded
+from fabric.operators.streams.group_values import Numbers
 
 I64 = pa.int64()
 

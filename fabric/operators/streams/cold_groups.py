@@ -19,10 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.operators.contract import Context, Snapshot, SnapshotReader
-from fabric.operators.key_groups import hashes_of
+from fabric.operators.snapshots import Joint, hashes_of, parts_of
 from fabric.operators.streams.accumulators import as_type
 from fabric.operators.streams.columns import grown
-from fabric.operators.streams.packed import Joint, parts_of
 from fabric.state.column_stores import (
     ALL_TIMES,
     ColumnStore,

@@ -19,21 +19,19 @@ from fabric.errors import InternalError, PlanError
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.fragment.aggregates.moments import RESULTS
 from fabric.operators.fragment.aggregates.quantiles import interpolated, method_of
-from fabric.operators.streams.accumulators.base import Accumulator, Columns
-from fabric.operators.streams.accumulators.conditions import Condition
+from fabric.operators.streams.accumulators.accumulator import Accumulator, Columns, Ids, RowGroups
+from fabric.operators.streams.accumulators.distinct_counts import ApproximateDistinct, Distinct
 from fabric.operators.streams.accumulators.kernels import (
+    Condition,
     CountTrue,
-    Moments,
     OfKernel,
     Sum,
     mean_of_decimals,
     mean_of_floats,
 )
-from fabric.operators.streams.accumulators.lists import ApproximateQuantile, Values
-from fabric.operators.streams.accumulators.pairs import PairMoments
+from fabric.operators.streams.accumulators.moments import Moments, PairMoments
 from fabric.operators.streams.accumulators.picks import Extreme, Met
-from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
-from fabric.operators.streams.accumulators.sets import ApproximateDistinct, Distinct
+from fabric.operators.streams.accumulators.value_lists import ApproximateQuantile, Values
 from fabric.plan.expr import Agg, Expr, Literal, children, output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.infer import infer, infer_agg

@@ -1,7 +1,8 @@
-"""Covariance and correlation.
+"""Variance and its kin, covariance and correlation.
 
-One job: running moments. A batch's moments are computed by the fragment's kernels and merged with
-those before by the fragment's formulas (Chan's), so that the answers are the fragment's.
+One job: running moments. Those of one column are a kernel's. Of two columns a batch's moments are
+computed by the fragment's kernels and merged with those before by the fragment's formulas (Chan's),
+so that the answers are the fragment's.
 """
 
 from __future__ import annotations
@@ -9,14 +10,23 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from fabric._cython.kernels import accumulators as kernels
 from fabric.operators.fragment.aggregates.moments import (
+    ONE,
     RESULTS,
     TWO,
     merge_two,
     moments_of_pairs,
 )
-from fabric.operators.streams.accumulators.base import Accumulator, Columns, Numbers, nullable
-from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
+from fabric.operators.streams.accumulators.accumulator import (
+    Accumulator,
+    Columns,
+    Ids,
+    RowGroups,
+    nullable,
+)
+from fabric.operators.streams.accumulators.kernels import OfKernel
+from fabric.operators.streams.group_values import Numbers
 
 F64, I64 = pa.float64(), pa.int64()
 
@@ -99,3 +109,29 @@ class PairMoments(Accumulator):
 
 def _lists(values: pa.Array, rows: RowGroups) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(rows.offsets.astype(np.int32)), values)
+
+
+class Moments(OfKernel):
+    """Of one column: variance, standard deviation, skewness, kurtosis, as the fragment ends them.
+
+    >>> variance = Moments("var")
+    >>> variance.update(RowGroups(np.array([0, 0])), [pa.array([1.0, 3.0])])
+    >>> variance.results(np.array([0])).to_pylist()
+    [2.0]
+    """
+
+    def __init__(self, function: str) -> None:
+        super().__init__(kernels.Moments())
+        _, kinds, self._finish = RESULTS[function]
+        self._used = [1 + ONE.index(kind) for kind in kinds]
+
+    def update(self, rows: RowGroups, columns: Columns) -> None:
+        """See `Accumulator`."""
+        super().update(rows, [columns[0].cast(F64, safe=False)])
+
+    def results(self, ids: Ids) -> pa.Array:
+        """See `Accumulator`."""
+        columns = [column.to_numpy() for column in self.states(ids)]
+        with np.errstate(all="ignore"):
+            answer, undefined = self._finish(columns[0], *(columns[i] for i in self._used))
+        return nullable(answer, ~undefined, F64)

@@ -22,17 +22,25 @@ from pyarrow.types import is_dictionary
 
 from fabric.operators.fragment.aggregates.segments import order_keys, unviewed, valid
 from fabric.operators.fragment.order import has_words, order_of
-from fabric.operators.streams.columns import Bools, Ints, grown, only, rows_of
-from fabric.operators.streams.lists import GroupLists
-from fabric.operators.streams.rows import FrozenRows, RowStore
+from fabric.operators.streams.columns import (
+    AFTER,
+    BEFORE,
+    DELETE,
+    INSERT,
+    Bools,
+    Ints,
+    grown,
+    only,
+    rows_of,
+)
+from fabric.operators.streams.group_values import GroupLists
+from fabric.operators.streams.row_store import FrozenRows, RowStore
 from fabric.plan.expr import Column, SortKey
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _GROUP = SortKey(Column(""))
 _BATCH_ROWS = 1 << 18
 Wanted = Literal["nothing", "rows", "ranks"]
-INSERT, BEFORE, AFTER, DELETE = range(4)
-"""+I, -U, +U, -D: indices into `fabric.plan.stream.KINDS`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,227 @@
+"""How long groups live: until they close, or until they had no row for some time.
+
+One job: `Closing`, when each group is complete: at a time that is one of its keys; `TimeToLive`,
+when it last had a row by processing time; and late rows, which come when their group is complete.
+What is forgotten is decided by the time of the next row alone; `swept` only gives memory back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.operators.contract import Batches, SnapshotReader
+from fabric.operators.snapshots import greatest
+from fabric.operators.streams.columns import Bools, Ints, grown, row_watermarks, rows_of, shown, us
+from fabric.plan.stream import LATE
+
+
+class Closing:
+    """Closing times by group; a null one is the end of the input.
+
+    >>> closing = Closing()
+    >>> closing.note(np.array([0, 1, 0]), pa.array([9, 5, 9], pa.timestamp("us")))
+    >>> closing.due(5).tolist(), closing.due(6).tolist(), closing.due(9).tolist()
+    ([1], [], [0])
+    """
+
+    def __init__(self) -> None:
+        self._times: Ints = np.empty(0, np.int64)
+        self._waits = np.empty(0, np.bool_)
+        self._soonest = END_OF_TIME
+
+    def note(self, groups: Ints, times: pa.Array) -> None:
+        """These groups have rows, and close at these times."""
+        if not len(groups):
+            return
+        values = us(times)
+        length = int(groups.max()) + 1
+        self._times, self._waits = grown(self._times, length), grown(self._waits, length)
+        self._times[groups] = values
+        self._waits[groups] = True
+        self._soonest = min(self._soonest, int(values.min()))
+
+    def due(self, time_us: int) -> Ints:
+        """The groups that close at `time_us` or before, by time; they are forgotten."""
+        if time_us < self._soonest:
+            return np.empty(0, np.int64)
+        waiting = np.flatnonzero(self._waits)
+        times = self._times[waiting]
+        is_due = times <= time_us
+        self._waits[waiting[is_due]] = False
+        self._soonest = int(times[~is_due].min(initial=END_OF_TIME))
+        found = waiting[is_due]
+        return found[np.argsort(self._times[found], kind="stable")]
+
+    def of(self, groups: Ints) -> Ints:
+        """When these groups close."""
+        return self._times[groups]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._times.nbytes + self._waits.nbytes
+
+    def forget(self, groups: Ints) -> None:
+        """Those are gone."""
+        if len(groups):
+            self._waits = grown(self._waits, int(groups.max()) + 1)
+            self._waits[groups] = False
+
+
+_WATERMARK, _NOW = "watermark", "now"
+_SWEEPS = 8
+"""How often within `ttl_us` groups are looked through."""
+
+
+class TimeToLive:
+    """The last processing time of each group.
+
+    >>> ttl = TimeToLive(80)
+    >>> ttl.swept(100).tolist(), ttl.woken(np.array([0, 1])).tolist()
+    ([], [])
+    >>> ttl.swept(175).tolist(), ttl.woken(np.array([1])).tolist()
+    ([], [])
+    >>> ttl.swept(181).tolist(), ttl.woken(np.array([0, 0, 1])).tolist()
+    ([], [0])
+    >>> ttl.swept(300).tolist()
+    [0, 1]
+    """
+
+    def __init__(self, ttl_us: int) -> None:
+        self._ttl_us = ttl_us
+        self.now = BEGINNING
+        """The last processing time that was told, as far as anybody knows."""
+        self._next_sweep = BEGINNING
+        self._last: Ints = np.empty(0, np.int64)
+        self._known = np.empty(0, np.bool_)
+
+    def woken(self, groups: Ints) -> Ints:
+        """Note rows of `groups` now; returns those that had been forgotten before, each once."""
+        if not len(groups):
+            return groups
+        self._reach(groups)
+        rested = groups[self._known[groups] & self._is_over(groups)]
+        self._known[groups] = True
+        self._last[groups] = self.now
+        return np.unique(rested)
+
+    def swept(self, now_us: int) -> Ints:
+        """It is `now_us`; the groups whose time is over, now and then."""
+        if self.now == BEGINNING:  # rows before the first time came about now
+            self._last[self._known & (self._last == BEGINNING)] = now_us
+        self.now = max(self.now, now_us)
+        if self.now < self._next_sweep:
+            return np.empty(0, np.int64)
+        self._next_sweep = self.now + max(1, self._ttl_us // _SWEEPS)
+        known = np.flatnonzero(self._known)
+        over = known[self._is_over(known)]
+        self._known[over] = False
+        return over
+
+    def forget(self, groups: Ints) -> None:
+        """Those are gone for another reason."""
+        self._reach(groups)
+        self._known[groups] = False
+
+    def last(self, groups: Ints) -> Ints:
+        """When each of `groups` last had a row."""
+        return self._last[groups]
+
+    def fresh(self) -> TimeToLive:
+        """The same without any group."""
+        made = TimeToLive(self._ttl_us)
+        made.now, made._next_sweep = self.now, self._next_sweep
+        return made
+
+    def over_at(self, last: Ints) -> Ints:
+        """When groups that last had rows at `last` are forgotten."""
+        return np.minimum(last, END_OF_TIME - self._ttl_us) + self._ttl_us
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._last.nbytes + self._known.nbytes
+
+    def load(self, groups: Ints, last: Ints) -> None:
+        """Take over what `last` said."""
+        self._reach(groups)
+        self._known[groups] = True
+        self._last[groups] = last
+
+    def _is_over(self, groups: Ints) -> Bools:
+        return self._last[groups] <= max(self.now, BEGINNING + self._ttl_us) - self._ttl_us
+
+    def _reach(self, groups: Ints) -> None:
+        length = int(groups.max()) + 1 if len(groups) else 0
+        self._last = grown(self._last, length)
+        self._known = grown(self._known, length)
+
+
+def times_of(watermark: int, ttl: TimeToLive | None) -> dict[str, int]:
+    """The times of an operator, as facts of its snapshot."""
+    return {_WATERMARK: watermark, _NOW: BEGINNING if ttl is None else ttl.now}
+
+
+def restored_times(snapshots: Sequence[SnapshotReader], ttl: TimeToLive | None) -> int:
+    """Tell `ttl` the time of old tasks, and return their watermark."""
+    if ttl is not None:
+        ttl.now = greatest(snapshots, _NOW, BEGINNING)
+    return greatest(snapshots, _WATERMARK, BEGINNING)
+
+
+class LateRows:
+    """Rows that came too late: counted, and kept for a side output if `aside`."""
+
+    def __init__(self, *, aside: bool) -> None:
+        self.aside, self._rows = aside, list[pa.RecordBatch]()
+        self.n_rows = 0
+        """How many were late since the start of this attempt."""
+
+    def put(self, batch: pa.RecordBatch, late: Bools) -> None:
+        """The rows of a mask."""
+        self.n_rows += int(np.count_nonzero(late))
+        if self.aside:
+            self._rows.append(rows_of(batch, late).select(shown(batch.schema).names))
+
+    def take(self) -> dict[str, Batches]:
+        """Those since the last call, under their tag."""
+        rows, self._rows = self._rows, []
+        return {LATE: rows} if rows else {}
+
+
+class Late(LateRows):
+    """Takes late rows out of batches, where groups close by the time in column `closes`.
+
+    A row is late iff that time and the allowed lateness are not after the watermark that the row
+    carries, else the operator's own.
+    """
+
+    def __init__(self, closes: str, lateness_us: int, *, aside: bool) -> None:
+        super().__init__(aside=aside)
+        self._closes, self._lateness_us = closes, lateness_us
+
+    def split(self, batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
+        """The rows that are on time.
+
+        >>> late = Late("end", 0, aside=True)
+        >>> batch = pa.record_batch({"end": pa.array([5, 6], pa.timestamp("us"))})
+        >>> late.split(batch, 5).num_rows, late.take()["late"][0].num_rows, late.n_rows
+        (1, 1, 1)
+        """
+        own = row_watermarks(batch)
+        known = np.int64(watermark) if own is None else own
+        mask = us(batch.column(self._closes)) <= self.passed(known)
+        if not mask.any():
+            return batch
+        self.put(batch, mask)
+        return rows_of(batch, ~mask)
+
+    def passed(self, watermark: Ints | np.int64) -> Ints | np.int64:
+        """Groups that end at this time or before are complete; at the end of time all are."""
+        lateness = self._lateness_us
+        found = np.maximum(watermark, BEGINNING + lateness) - lateness
+        return np.where(watermark == END_OF_TIME, END_OF_TIME, found)
