@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     import fabric
-    from fabric.clients.session.partition import Partition
+    from fabric.clients.job.host import Partition
     from fabric.clients.session.session import Session
 
 ROW_BYTES = 36

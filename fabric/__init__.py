@@ -102,7 +102,8 @@ if TYPE_CHECKING:
         variance,
         when,
     )
-    from fabric.clients.dataframe.grouped import GroupBy
+    from fabric.clients.dataframe.group_by import GroupBy
+    from fabric.clients.dataframe.over import Window
     from fabric.clients.dataframe.read import (
         date_range,
         from_arrow,
@@ -131,12 +132,11 @@ if TYPE_CHECKING:
         tumbling,
     )
     from fabric.clients.dataframe.udf import RowByRowWarning, arrow_udf, udf
-    from fabric.clients.dataframe.window import Window
     from fabric.clients.graph.graph import JobGraph
     from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
+    from fabric.clients.job.host import Partition
+    from fabric.clients.job.job import Job
     from fabric.clients.session.connect import connect
-    from fabric.clients.session.job import Job
-    from fabric.clients.session.partition import Partition
     from fabric.clients.session.session import Session
     from fabric.clients.session.view import View
     from fabric.errors import FabricError
@@ -175,18 +175,18 @@ _WHERE = {
     "DataFrame": "fabric.clients.dataframe.frame",
     "Expr": "fabric.clients.dataframe.expr",
     "FabricError": "fabric.errors",
-    "GroupBy": "fabric.clients.dataframe.grouped",
-    "Job": "fabric.clients.session.job",
+    "GroupBy": "fabric.clients.dataframe.group_by",
+    "Job": "fabric.clients.job.job",
     "JobGraph": "fabric.clients.graph.graph",
     "OperatorType": "fabric.clients.graph.operators",
-    "Partition": "fabric.clients.session.partition",
+    "Partition": "fabric.clients.job.host",
     "Process": "fabric.plan.process",
     "ProcessContext": "fabric.plan.process",
     "RowByRowWarning": "fabric.clients.dataframe.udf",
     "Session": "fabric.clients.session.session",
     "StreamOperatorNode": "fabric.clients.graph.operators",
     "View": "fabric.clients.session.view",
-    "Window": "fabric.clients.dataframe.window",
+    "Window": "fabric.clients.dataframe.over",
     "arrow_udf": "fabric.clients.dataframe.udf",
     "concat": "fabric.clients.dataframe.frame",
     "connect": "fabric.clients.session.connect",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fabric.clients.session import default
+from fabric.clients.dataframe.session import open_sessions
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.telemetry import logs
 from tests.support import tiers
@@ -110,9 +110,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _as_it_was() -> Iterator[None]:
     """A test closes no session but its own and leaves the process where it was: which tests follow
     it in this process is chance, so they would fail instead of it."""
-    sessions, folder = list(default._open), os.getcwd()
+    sessions, folder = open_sessions(), os.getcwd()
     yield
-    closed = [session for session in sessions if session not in default._open]
+    closed = [session for session in sessions if session not in open_sessions()]
     assert not closed, f"this test closed sessions that it did not open: {closed}"
     assert os.getcwd() == folder, "this test changed the working folder and did not go back"
 

@@ -78,7 +78,7 @@ def entry() -> NoReturn:
     """
     code = main()
     if code == _STOPPED:
-        from fabric.clients.session.default import close_all
+        from fabric.clients.dataframe.session import close_all
 
         close_all()
         sys.stdout.flush()

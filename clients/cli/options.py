@@ -95,7 +95,8 @@ def open_session(address: str, token: str, engine: str = "") -> Session:
 
     There `address` is a master, or a fabric: that of the datasets.
     """
-    from fabric.clients.session.connect import connect, is_spark
+    from fabric.clients.session.address import is_spark
+    from fabric.clients.session.connect import connect
 
     shown, insecure = read_token(token) or None, _insecure.get()
     if engine not in ("", "fabric", "spark"):

@@ -13,17 +13,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from fabric.clients.cli.options import Connect, Engine, Token, open_session
 from fabric.clients.cli.processes import ctrl_c_ends
-from fabric.clients.session.dry_run import DryRun, NotRun, dry_run
+from fabric.clients.job.dry_run import DryRun, NotRun, dry_run
 from fabric.errors import FabricError, NotFoundError, UserError
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.dataframe.session import Session
 
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A Python file.")]
@@ -115,7 +116,8 @@ def _planned(file: Path, seen: DryRun) -> tuple[DataFrame | None, str]:
     told = f"{place} would run {'something' if named is not None else 'what is shown'}; {end}"
     if named is not None:
         return named, told
-    return DataFrame.of(stopped.plan.root, dict(stopped.plan.config), stopped.session), told
+    session = cast("Session | None", stopped.session)  # each is one; a plan knows it as a host
+    return DataFrame.of(stopped.plan.root, dict(stopped.plan.config), session), told
 
 
 def _globals(error: BaseException, file: Path) -> dict[str, Any]:

@@ -340,7 +340,7 @@ class LocalProcesses:
 
     def _answers(self) -> list[pb.AgentStatus] | None:
         """The agents that are attached, or None while the coordinator does not answer."""
-        from fabric.clients.session.connect import read_roots, token_of
+        from fabric.clients.session.address import read_roots, token_of
         from fabric.control import control_pb2 as pb
         from fabric.control.client import GrpcControl
         from fabric.security.tls import TlsError

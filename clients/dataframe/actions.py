@@ -7,40 +7,36 @@ its session; one without runs on the newest open one, or on an embedded one that
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.lowering.fields import with_fields
+from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.render import (
+    Head,
+    Report,
+    explanation,
+    frame_html,
+    frame_text,
+    text_table,
+)
+from fabric.clients.dataframe.session import Session, default_session, plan_engine
 from fabric.errors import PlanError
+from fabric.io.memory import table_of
 from fabric.plan import nodes, sources
+from fabric.plan.check import check, schema_after
+from fabric.plan.expr import Agg
+from fabric.plan.stream_facts import is_endless, never_ends, stream_of
 
 if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.dataframe.render import Report
-    from fabric.clients.dataframe.streams.lengths import Length
-    from fabric.clients.session.job import Job
-    from fabric.clients.session.session import Session
+    from fabric.clients.dataframe.durations import Length
+    from fabric.clients.job.job import Job
 
 Engine = Literal["fabric", "spark"]
-HEAD_ROWS = 10
-"""How many rows a notebook is shown."""
 _SEEN_BYTES_MAX = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The first rows of a table, and how many it has; None: more than `rows`."""
-
-    rows: pa.Table
-    n_rows: int | None
-
-    @classmethod
-    def of(cls, table: pa.Table, *, is_whole: bool = True) -> Head:
-        """Of `table`, which it keeps."""
-        return cls(table.slice(0, HEAD_ROWS), table.num_rows if is_whole else None)
 
 
 class Actions:
@@ -53,14 +49,24 @@ class Actions:
     def __init__(
         self, node: nodes.Node, config: dict[str, nodes.NodeConfig], session: Session | None
     ) -> None:
-        from fabric.plan.check import schema_after
-
         self._node = node
         self._config = config
         self._session = session
         self._schema: pa.Schema = schema_after(self.plan)
         self._seen: Callable[[], pa.Table | None] = _nothing
         self._is_whole = True
+
+    @classmethod
+    def of(
+        cls,
+        node: nodes.Node,
+        config: Mapping[str, nodes.NodeConfig] | None = None,
+        session: Session | None = None,
+    ) -> Self:
+        """The frame over plan `node`, checked now."""
+        frame = cls.__new__(cls)
+        Actions.__init__(frame, node, dict(config or {}), session)
+        return frame
 
     @property
     def plan(self) -> nodes.Plan:
@@ -70,8 +76,6 @@ class Actions:
     @property
     def session(self) -> Session:
         """Where it runs; started now when nothing is open yet."""
-        from fabric.clients.session.default import default_session
-
         return self._session or default_session()
 
     @property
@@ -97,8 +101,6 @@ class Actions:
         >>> job.wait().state
         'finished'
         """
-        from fabric.clients.dataframe.names import whole
-
         if not isinstance(name, str):
             raise PlanError(f'the name of a job is text, got {name!r}; write: name="{name}"')
         if parallelism is not None:
@@ -118,9 +120,7 @@ class Actions:
             Spark can't do the same way is refused before it starts.
         """
         if _engine(engine, "collect") == "spark":
-            from fabric.clients.spark.plan.run import collect
-
-            return self._looked_at(collect(self.plan, self._session))
+            return self._looked_at(plan_engine("spark").collect(self.plan, self._session))
         with self.submit() as job:
             return self._looked_at(job.wait().collect())
 
@@ -138,8 +138,6 @@ class Actions:
         >>> batch.num_rows > 0
         True
         """
-        from fabric.plan.stream_facts import never_ends
-
         if never_ends(self._node):
             yield from self._append_only()._live()
             return
@@ -171,7 +169,7 @@ class Actions:
         """The columns, without running."""
         return self._schema.__arrow_c_schema__()
 
-    def cache(self) -> DataFrame:
+    def cache(self) -> Self:
         """Run now and keep the rows: the frame that comes back reads them, it computes nothing.
 
         They lie in this process, of a fabric's session with the agents as a dataset of its own,
@@ -192,7 +190,7 @@ class Actions:
     def to_polars(self) -> Any:
         """Run and return a Polars DataFrame."""
         try:
-            import polars
+            import polars  # an optional package
         except ImportError as error:
             raise PlanError("to_polars needs Polars: pip install polars") from error
         return polars.from_arrow(self.collect())
@@ -209,15 +207,11 @@ class Actions:
         >>> DataFrame({"a": [1, 2]}).count()
         2
         """
-        from fabric.clients.dataframe.functions import count
-        from fabric.plan.stream_facts import is_endless
-
         if is_endless(self._node):
             with self.submit() as job:
                 return job.wait().rows
-        one: int = (
-            self._then(nodes.Aggregate(self._node, (), (count().node,))).collect()[0][0].as_py()
-        )
+        counted = nodes.Aggregate(self._node, (), (Agg("count", None),))
+        one: int = self._then(counted).collect()[0][0].as_py()
         return one
 
     def show(self, n: int = 20, *, width: int | None = None) -> None:
@@ -235,9 +229,6 @@ class Actions:
         └───────┴────────┘
         2 rows
         """
-        from fabric.clients.dataframe.names import whole
-        from fabric.clients.dataframe.render import text_table
-
         whole(n, 0, "show", "n")
         rows = self._looked_at(self._first(n + 1))
         self._is_whole = rows.num_rows <= n
@@ -261,46 +252,35 @@ class Actions:
         >>> "filter" in DataFrame({"a": [1]}).filter(col("a") > 0).explain().lower()
         True
         """
-        from fabric.clients.dataframe.render import Report, explanation
-
         if format not in ("text", "svg"):
             raise PlanError(f"explain has no format {format!r}; use 'text' or 'svg'")
         if _engine(engine, "explain") == "fabric":
             return explanation(self.session.explain(self.plan), format, verbose=verbose)
-        from fabric.clients.spark.plan.run import explain
-
         if format == "svg":
             raise PlanError("explain draws no picture of a plan on Spark; use format='text'")
-        return Report(explain(self.plan, self._session))
+        return Report(plan_engine("spark").explain(self.plan, self._session))
 
     def print_schema(self) -> None:
         """Print the name and the type of each column."""
         print("\n".join(f"{field.name}: {field.type}" for field in self._schema))
 
     def __repr__(self) -> str:
-        from fabric.clients.dataframe.render import frame_text
-
         return frame_text(self.plan, self._schema)
 
     def _repr_html_(self) -> str:
         """The first rows of what is here or was computed, else the columns; nothing runs."""
-        from fabric.clients.dataframe.render import frame_html
-
         seen = self._seen()
         head = self._at_hand() if seen is None else Head.of(seen, is_whole=self._is_whole)
         return frame_html(self.plan, self._schema, head)
 
     def _repr_svg_(self) -> str:
         """The plan as a picture; nothing runs."""
-        from fabric.plan.check import check
-        from fabric.plan.svg import svg
+        from fabric.plan.svg import svg  # for start-up time: few draw a plan
 
         return svg(check(self.plan).root)
 
     def _at_hand(self) -> Head | None:
         """The first rows of a table of this process."""
-        from fabric.io.memory import table_of
-
         scan = self._node
         if not isinstance(scan, nodes.Scan) or not isinstance(scan.source, sources.MemorySource):
             return None
@@ -317,15 +297,11 @@ class Actions:
         return rows
 
     def _sink(self, target: sources.Target, name: str, wait: bool) -> Job:
-        from fabric.plan.stream_facts import never_ends
-
         job = self._then(nodes.Sink(self._node, target)).submit(name)
         return job.wait() if wait and not never_ends(self._node) else job
 
     def _check_ends(self) -> None:
         """Refuse rows that are never all there."""
-        from fabric.plan.stream_facts import never_ends
-
         if never_ends(self._node):
             raise PlanError(
                 "this stream has no end, so its rows are never all there; write: "
@@ -334,8 +310,6 @@ class Actions:
 
     def _first(self, n: int) -> pa.Table:
         """At most `n` rows."""
-        from fabric.plan.stream_facts import is_endless
-
         if not is_endless(self._node):
             return self._then(nodes.Limit(self._node, n)).collect()
         batches, n_rows, frame = [], 0, self._append_only()
@@ -348,27 +322,21 @@ class Actions:
 
     def _live(self) -> Generator[pa.RecordBatch]:
         """The rows of a stream as they come."""
-        from fabric.clients.session.live import rows_of
+        from fabric.clients.job.live import rows_of  # for start-up time: it brings Flight
 
         return rows_of(
             self.session.live, lambda target: self._sink(target, "live rows", wait=False)
         )
 
-    def _append_only(self) -> DataFrame:
+    def _append_only(self) -> Self:
         """Itself; where results change, each change is a row."""
-        from fabric.plan.nodes import Changes
-        from fabric.plan.stream_facts import stream_of
-
         stream = stream_of(self._node)
         changes = stream is not None and stream.changes
-        return self._then(Changes(self._node, "row_kind") if changes else self._node)
+        return self._then(nodes.Changes(self._node, "row_kind") if changes else self._node)
 
-    def _then(self, node: nodes.Node) -> DataFrame:
+    def _then(self, node: nodes.Node) -> Self:
         """A frame over `node` with this one's settings and session, checked now."""
-        from fabric.clients.dataframe.frame import DataFrame
-        from fabric.clients.dataframe.lowering.fields import with_fields
-
-        return DataFrame.of(with_fields(node), self._config, self._session)
+        return self.of(with_fields(node), self._config, self._session)
 
     to_arrow = collect
 
@@ -379,6 +347,4 @@ def _nothing() -> None:
 
 def _engine(engine: str | None, verb: str) -> str:
     """The engine asked for; refuses what is none."""
-    from fabric.clients.dataframe.names import choice
-
     return choice(engine or "fabric", ("fabric", "spark"), verb, "engine")

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fabric.clients.dataframe.names import unknown_name
+from fabric.clients.dataframe.over import WindowSpec, over
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.columns import twice_called
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name, mended
-from fabric.plan.python import expr_text
+from fabric.plan.python import column_text, expr_text
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk_expr
 
@@ -74,8 +75,6 @@ def _refuse_plain(expr: plan.Expr, keys: tuple[plan.Expr, ...], there: Sequence[
 
 
 def _one_a_row(expr: plan.Expr, place: str) -> PlanError:
-    from fabric.plan.python import column_text
-
     inner = expr.input if isinstance(expr, plan.Alias) else expr
     most = plan.Agg("max", inner)
     return PlanError(
@@ -90,8 +89,6 @@ def _refuse_mixed(expr: plan.Expr, keys: Sequence[str], taken: Sequence[str]) ->
     found: dict[plan.Agg, str] = {}
     rest = _replaced(inner, found)
     for name in sorted(plan.columns_of(rest) - {*keys, *found.values()}):
-        from fabric.clients.dataframe.window import WindowSpec, over
-
         column = expr_text(plan.Column(name))
         label = free_name(plan.output_name(expr), taken)
         beside = expr_text(plan.Alias(over(inner, WindowSpec()), label))

@@ -11,9 +11,8 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.order import Order
-from fabric.clients.dataframe.types import Columns, Expression, to_node
+from fabric.clients.dataframe.types import Columns, Expression, column_node, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted
@@ -21,7 +20,6 @@ from fabric.plan.mend import free_name
 from fabric.plan.nodes import JoinHow
 from fabric.plan.python import expr_text
 
-ColumnArgument = str | Expr
 Exprs = tuple[plan.Expr, ...]
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "and", "or", "not"))
 JoinName = Literal[
@@ -67,7 +65,7 @@ def top(argument: Any) -> plan.Expr:
     """One output expression; its alias stays."""
     if isinstance(argument, str):
         return plan.Column(argument)
-    return argument.node if isinstance(argument, Expr) else to_node(argument)
+    return argument.node if isinstance(argument, Expression) else to_node(argument)
 
 
 def predicate(arguments: Iterable[Any], equal: dict[str, Any], verb: str = "filter") -> plan.Expr:
@@ -117,12 +115,7 @@ def _sort_key(key: Any, descending: bool, nulls_last: bool | None) -> plan.SortK
     if isinstance(key, Order):
         return key.key
     last = descending if nulls_last is None else nulls_last
-    return plan.SortKey(to_node(top_expr(key)), descending, last)
-
-
-def top_expr(argument: Any) -> Expr:
-    """A name as the column it names, an expression as it is."""
-    return Expr(top(argument))
+    return plan.SortKey(column_node(key), descending, last)
 
 
 def join_keys(
@@ -130,15 +123,15 @@ def join_keys(
 ) -> tuple[tuple[plan.Expr, ...], tuple[plan.Expr, ...]]:
     """Keys of both sides: `on` for both, or `left_on` and `right_on`."""
     if on is not None and left_on is None and right_on is None:
-        keys = tuple(to_node(top_expr(key)) for key in flatten([on]))
+        keys = tuple(column_node(key) for key in flatten([on]))
         return keys, keys
     if on is not None or left_on is None or right_on is None:
         raise PlanError(
             f'{verb} needs on="id", or left_on="id" with right_on="key"; '
             f"got on={on!r}, left_on={left_on!r}, right_on={right_on!r}"
         )
-    left = tuple(to_node(top_expr(key)) for key in flatten([left_on]))
-    right = tuple(to_node(top_expr(key)) for key in flatten([right_on]))
+    left = tuple(column_node(key) for key in flatten([left_on]))
+    right = tuple(column_node(key) for key in flatten([right_on]))
     if len(left) != len(right):
         raise PlanError(
             f"{verb} got {len(left)} left and {len(right)} right keys; give as many on both sides"
@@ -154,7 +147,7 @@ def pairs_of(
     None where `on` compares nothing: then it names keys. A column that only one side has is that
     side's; of a name on both sides the left expression is the left's, the right one the right's.
     """
-    given = [one.node for one in flatten([on]) if isinstance(one, Expr)]
+    given = [one.node for one in flatten([on]) if isinstance(one, Expression)]
     parts = [part for node in given for part in _conjuncts(node)]
     if len(given) != len(flatten([on])) or not any(map(_compares, parts)):
         return None

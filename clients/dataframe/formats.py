@@ -174,7 +174,7 @@ def to_format(given: str | RowFormat, verb: str, name: str = "format") -> RowFor
 
 def _format(given: RowFormat, registry_settings: Mapping[str, object] | None = None) -> RowFormat:
     """`given` with the settings of its registry; raises `PlanError` if an argument is invalid."""
-    from fabric.io.kafka.settings import check_url, set_apart
+    from fabric.io.kafka.settings import check_url, set_apart  # for start-up time
 
     verb = f"formats.{given.name}"
     if isinstance(given.schema_text, Path):

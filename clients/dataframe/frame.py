@@ -7,40 +7,35 @@ in `actions.py`. Names are those of Polars and PySpark; where both have one, bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
-from fabric.clients.dataframe.actions import Actions
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import camel_case, unknown_name
+from fabric.clients.dataframe.tables import memory_scan
+from fabric.clients.dataframe.types import TableLike
 from fabric.clients.dataframe.verbs.columns import ColumnVerbs
+from fabric.clients.dataframe.verbs.exchanges import RunningVerbs
 from fabric.clients.dataframe.verbs.groups import GroupVerbs
 from fabric.clients.dataframe.verbs.joins import JoinVerbs
 from fabric.clients.dataframe.verbs.kafka import KafkaVerbs
 from fabric.clients.dataframe.verbs.nulls import NullVerbs
 from fabric.clients.dataframe.verbs.rows import RowVerbs
-from fabric.clients.dataframe.verbs.running import RunningVerbs
-from fabric.clients.dataframe.verbs.sets import SetVerbs, concat
+from fabric.clients.dataframe.verbs.sets import SetVerbs
 from fabric.clients.dataframe.verbs.shapes import ShapeVerbs
 from fabric.clients.dataframe.verbs.streams import StreamVerbs
-from fabric.clients.dataframe.verbs.writing import WritingVerbs
+from fabric.clients.dataframe.verbs.write import WritingVerbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-from fabric.plan import nodes
 from fabric.plan.faults import quoted
-
-if TYPE_CHECKING:
-    from fabric.clients.session.session import Session
-
-__all__ = ["DataFrame", "concat"]
 
 
 class DataFrame(
-    ColumnVerbs,
-    RowVerbs,
     NullVerbs,
     GroupVerbs,
+    ColumnVerbs,
+    RowVerbs,
     JoinVerbs,
     SetVerbs,
     ShapeVerbs,
@@ -71,22 +66,8 @@ class DataFrame(
 
     __slots__ = ()
 
-    def __init__(self, data: Any = None) -> None:
-        from fabric.clients.dataframe.read import memory_scan
-
+    def __init__(self, data: TableLike | None = None) -> None:
         super().__init__(memory_scan({} if data is None else data), {}, None)
-
-    @classmethod
-    def of(
-        cls,
-        node: nodes.Node,
-        config: Mapping[str, nodes.NodeConfig] | None = None,
-        session: Session | None = None,
-    ) -> DataFrame:
-        """The frame over plan `node`, checked now."""
-        frame = cls.__new__(cls)
-        Actions.__init__(frame, node, dict(config or {}), session)
-        return frame
 
     def pipe(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """``function(frame, *arguments, **named)``, so that own steps read like verbs.
@@ -153,3 +134,30 @@ class DataFrame(
 
 
 helpful(*(kind for kind in DataFrame.__mro__ if kind is not object))
+
+
+def concat(
+    frames: list[DataFrame] | tuple[DataFrame, ...],
+    how: Literal["vertical", "diagonal"] = "vertical",
+) -> DataFrame:
+    """All rows of `frames`, one after the other in no promised order, as in Polars.
+
+    ``diagonal`` matches columns by name and fills those that are missing with nulls.
+
+    >>> from fabric import DataFrame, concat
+    >>> concat([DataFrame({"a": [1]}), DataFrame({"a": [2]})]).count()
+    2
+    """
+    if how not in ("vertical", "diagonal"):
+        raise PlanError(
+            "concat can put frames below each other only (how='vertical' or 'diagonal'), got "
+            f"{how!r}"
+        )
+    if not frames:
+        raise PlanError("concat needs at least one frame")
+    first, *others = frames
+    if not others:
+        return first
+    if how == "diagonal":
+        return first.union_by_name(*others, allow_missing=True)
+    return first.union(*others)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
+from fabric.clients.dataframe import selectors
 from fabric.clients.dataframe.aggregate_functions import (
     any_value,
     approx_count_distinct,
@@ -168,6 +169,7 @@ from fabric.clients.dataframe.scalar_functions import (
     upper,
     width_bucket,
 )
+from fabric.clients.dataframe.selection import by_names
 from fabric.clients.dataframe.time_functions import (
     date_diff,
     date_format,
@@ -401,8 +403,6 @@ def col(name: Any, /, *more: str) -> Any:
             )
     if isinstance(name, str) and not more:
         return Expr(plan.Column(name))
-    from fabric.clients.dataframe.selection import by_names
-
     return by_names(names)
 
 
@@ -413,15 +413,11 @@ def all() -> Any:
     >>> DataFrame({"a": [1, 2], "b": [3, 4]}).select(all().exclude("a").max()).to_dicts()
     [{'b': 4}]
     """
-    from fabric.clients.dataframe import selectors
-
     return selectors.all()
 
 
 def exclude(*names: Any) -> Any:
     """Every column but `names`: texts, lists of them, selectors."""
-    from fabric.clients.dataframe import selectors
-
     return selectors.exclude(*names)
 
 

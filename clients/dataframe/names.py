@@ -246,9 +246,7 @@ def number(value: Any, verb: str, name: str) -> float:
 
 def no_frame(groups: Any, name: str) -> AttributeError:
     """The error for a method of frames that is asked of groups."""
-    from fabric.clients.dataframe.frame import DataFrame
-
-    if not name.startswith("_") and hasattr(DataFrame, name):
+    if not name.startswith("_") and hasattr(type(groups._frame), name):
         text = f"{type(groups).__name__} has no attribute {name!r}"
         text += f"; groups become rows by an aggregate: .agg(n=count()).{name}"
         return AttributeError(text, name=name, obj=groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fabric.plan.expr import Expr as Node
 from fabric.plan.expr import SortKey
+from fabric.plan.printer import expr_text
 
 
 class Order:
@@ -23,8 +24,6 @@ class Order:
         return Order(self.key.input, descending=self.key.descending, nulls_last=True)
 
     def __repr__(self) -> str:
-        from fabric.plan.printer import expr_text
-
         direction = "desc" if self.key.descending else "asc"
         nulls = ".nulls_last()" if self.key.nulls_last else ".nulls_first()"
         return f"{expr_text(self.key.input)}.{direction}(){nulls}"

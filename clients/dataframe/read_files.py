@@ -10,32 +10,23 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.literal import DTypeLike, SchemaLike, to_dtype, to_schema
-from fabric.clients.dataframe.names import choice, known_names, value_text, whole
+from fabric.clients.dataframe.frame import DataFrame
+from fabric.clients.dataframe.literal import DTypeLike, SchemaLike, to_dtype
+from fabric.clients.dataframe.names import choice, known_names, value_text
+from fabric.clients.dataframe.options import file_options
+from fabric.clients.dataframe.session import Session
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources
 from fabric.plan.zones import check_zones
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.session.session import Session
 
 Paths: TypeAlias = str | Path | Iterable[str | Path]
 Hive: TypeAlias = bool | Mapping[str, DTypeLike] | None
 """Whether folders ``column=value`` are columns, or the types of some."""
 Names: TypeAlias = str | Iterable[str] | None
-_ALIASES = {
-    "sep": "delimiter", "separator": "delimiter", "has_header": "header", "dtypes": "types",
-}  # fmt: skip
-"""What Polars and pandas call options of CSV; the last one is of JSON, too."""
-
-
-_NONE = {"header": "header=False", "compression": 'compression="none"'}
-"""What None means in other libraries, where it would be taken for the default."""
 
 
 def read_parquet(
@@ -187,11 +178,11 @@ def _files(
     options: dict[str, Any],
     session: Session | None,
 ) -> DataFrame:
-    from fabric.clients.dataframe.frame import DataFrame
+    # for start-up time: what reads files brings the formats' libraries
     from fabric.io.files.folders import listed
-    from fabric.io.files.hive import found_columns
-    from fabric.io.registry import source_schema
-    from fabric.io.streams.ordered import FORMATS
+    from fabric.io.files.hive import found_columns  # for start-up time, too
+    from fabric.io.registry import source_schema  # for start-up time, too
+    from fabric.io.streams.ordered import FORMATS  # for start-up time, too
 
     verb, (columns, schema, hive) = f"read_{format}", shape
     if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
@@ -237,40 +228,3 @@ def _hive(hive: Any, verb: str) -> Any:
         f"{verb}: hive is True, False, or types of columns, got {hive!r}; write: "
         'hive={"month": "string"}'
     )
-
-
-def file_options(options: Mapping[str, Any], verb: str, known: Iterable[str]) -> sources.Options:
-    """Options as they travel, by their own names; Python's own words for them are taken, too."""
-    from fabric.io.files.options import check_names
-
-    ours = {given: _ALIASES.get(given, given) for given in options}
-    names = {given: name if name in known else given for given, name in ours.items()}
-    check_names(verb, known, names.values())
-    found: dict[str, sources.OptionValue] = {}
-    for given, value in options.items():
-        name = names[given]
-        if twin := next((one for one in names if names[one] == name and one != given), None):
-            raise PlanError(f"{verb} was given {given} and {twin}, which are one; leave one out")
-        if value is None and name in _NONE:
-            raise PlanError(f"{verb}: {given}=None is not a valid {given}; write: {_NONE[name]}")
-        if value is not None or name == "quote":  # None is what is not given, and no quoting
-            found[name] = _option(name, value, verb)
-    return tuple(sorted(found.items()))
-
-
-def _option(name: str, value: Any, verb: str) -> sources.OptionValue:
-    match value:
-        case None:
-            return ""
-        case bool() | int():
-            if name in ("skip_rows", "n_rows", "sample_bytes"):
-                return whole(value, 0, verb, name)
-            return value
-        case str():
-            return (value,) if name in ("null_values", "names") else value
-        case pa.Schema() | Mapping() if name in ("types", "schema"):
-            return to_schema(value, verb, name)
-        case list() | tuple() if all(isinstance(part, str) for part in value):
-            return tuple(value)
-    hint = '; write: null_values=["NA"], for all columns' if name == "null_values" else ""
-    raise PlanError(f"{verb}: option {name} can't be {value!r}{hint}")

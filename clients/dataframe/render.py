@@ -6,20 +6,37 @@ One job: strings for people. No dependency; values are cut to what a terminal ca
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyarrow import types
 
+from fabric.plan.check import check
 from fabric.plan.nodes import Plan
+from fabric.plan.printer import tree
 
 if TYPE_CHECKING:
-    from fabric.clients.dataframe.actions import Head
     from fabric.control import control_pb2 as pb
 
+HEAD_ROWS = 10
+"""How many rows a notebook is shown."""
 _CELL_MAX = 40
 _LINES = "┌┬┐", "├┼┤", "└┴┘"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first rows of a table, and how many it has; None: more than `rows`."""
+
+    rows: pa.Table
+    n_rows: int | None
+
+    @classmethod
+    def of(cls, table: pa.Table, *, is_whole: bool = True) -> Head:
+        """Of `table`, which it keeps."""
+        return cls(table.slice(0, HEAD_ROWS), table.num_rows if is_whole else None)
 
 
 class Report(str):
@@ -55,18 +72,12 @@ def _indented(text: str) -> str:
 
 def frame_text(plan: Plan, schema: pa.Schema) -> str:
     """A frame's columns and plan, for a prompt."""
-    from fabric.plan.check import check
-    from fabric.plan.printer import tree
-
     columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
     return f"DataFrame[{columns}]\n{_indented(tree(check(plan).root))}"
 
 
 def frame_html(plan: Plan, schema: pa.Schema, head: Head | None = None) -> str:
     """The first rows of a frame, as far as they are known, else its columns; and its plan."""
-    from fabric.plan.check import check
-    from fabric.plan.printer import tree
-
     picture = (
         f"<details><summary>plan</summary><pre>{escape(tree(check(plan).root))}</pre></details>"
     )
@@ -170,7 +181,7 @@ def _width(text: str) -> int:
     """
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len
+    from rich.cells import cell_len  # for start-up time: few texts are wide
 
     return cell_len(text)
 

@@ -230,10 +230,12 @@ def substr(column: Any, pos: Any, len: Any = None) -> Expr:
 
 def replace(column: Any, search: Any, replace: Any = None) -> Expr:
     """Every `search` in the text becomes `replace`, or is taken out."""
-    from fabric.clients.dataframe.functions import lit
-
-    new = lit("") if replace is None else as_column(replace)
-    return call("replace", as_column(column), as_column(search), new)
+    return call(
+        "replace",
+        as_column(column),
+        as_column(search),
+        "" if replace is None else as_column(replace),
+    )
 
 
 def position(substr: Any, column: Any) -> Expr:

@@ -7,10 +7,10 @@ so none of them imports `Expr`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +21,12 @@ from fabric.plan import expr as plan
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+class ArrowStream(Protocol):
+    """What gives its rows as an Arrow stream: frames of Polars and pandas, relations of DuckDB …"""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class Expression:
@@ -40,6 +46,10 @@ class Columns:
     """Several columns, which a verb finds in the schema of its input."""
 
     __slots__ = ()
+
+    def names(self, schema: pa.Schema) -> list[str]:
+        """The columns of `schema` that are meant."""
+        raise NotImplementedError
 
     def expand(self, schema: pa.Schema) -> list[plan.Expr]:
         """An expression for each column that is meant."""
@@ -68,6 +78,11 @@ ManyKeys: TypeAlias = "IntoKey | Sequence[IntoKey]"
 """Keys of a sort, one by one or as lists."""
 Values: TypeAlias = "PythonValue | Sequence[PythonValue] | Mapping[PythonValue, PythonValue]"
 """A constant, a list of constants, or what constants become."""
+TableLike: TypeAlias = (
+    "pa.Table | pa.RecordBatch | ArrowStream | Mapping[str, Iterable[Any]]"
+    " | Sequence[Mapping[str, Any]] | Sequence[pa.RecordBatch]"
+)
+"""Rows of this process: a column a name, a dict a row, or anything that speaks Arrow."""
 
 
 def to_node(value: IntoKey | Columns) -> plan.Expr:

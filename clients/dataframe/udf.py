@@ -111,7 +111,7 @@ def own_object(thing: Any, name: str) -> plan.Udf:
 
 
 def _pickled(function: Function, name: str) -> bytes:
-    import cloudpickle
+    import cloudpickle  # for start-up time: most plans have no functions of their own
 
     try:
         payload: bytes = cloudpickle.dumps(function)
@@ -174,6 +174,7 @@ def _refusal(
     payload: bytes, types: tuple[pa.DataType, ...], returns: pa.DataType, may_wrap: bool
 ) -> str:
     """Why a function of this process can't be compiled; empty when it can."""
+    # an optional package: Numba
     from fabric.operators.functions.compilation import NotCompiledError, compiled
 
     if payload not in _OWN:

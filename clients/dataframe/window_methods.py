@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.over import Ends, TimeEnds, over, window_spec
 from fabric.clients.dataframe.types import AnyExpression, Expression, IntoExpr, call, to_node
-from fabric.clients.dataframe.window import Ends, TimeEnds, over, window_spec
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 

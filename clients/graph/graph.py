@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fabric.clients.dataframe.frame import DataFrame
-from fabric.clients.graph.lowering import Flow, lowered
+from fabric.clients.graph.compiler import Flow, lowered
 from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
 from fabric.clients.graph.stream import Stream
 from fabric.errors import PlanError
@@ -23,8 +23,8 @@ from fabric.plan.nodes import Plan
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.render import Report
-    from fabric.clients.session.job import Job
-    from fabric.clients.session.session import Session
+    from fabric.clients.dataframe.session import Session
+    from fabric.clients.job.job import Job
 
 Operator = StreamOperatorNode | Stream | str
 
@@ -187,7 +187,7 @@ class JobGraph:
         self.validate()
         name = self._only_sink("submit") if sink is None else self._known(sink, "submit").name
         frame = self._flow(name, {}).frame
-        return (session or frame.session).submit(frame, self.job_name or name)
+        return (session or frame.session).submit(frame.plan, self.job_name or name)
 
     def collect(self, *, session: Session | None = None) -> pa.Table:
         """Run and return the rows that the graph ends with."""

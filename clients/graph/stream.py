@@ -5,7 +5,8 @@ One job: the chained form; each method adds one operator behind this one and con
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fabric.clients.graph.operators import OperatorType
 from fabric.errors import PlanError
@@ -13,7 +14,27 @@ from fabric.plan.faults import quoted
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.graph.graph import JobGraph
+    from fabric.clients.graph.operators import StreamOperatorNode
+
+
+class Graph(Protocol):
+    """What a stream asks of the graph that its operator is in."""
+
+    @property
+    def operators(self) -> dict[str, StreamOperatorNode]:
+        """All operators by name."""
+
+    def add(
+        self,
+        operator_type: OperatorType,
+        inputs: tuple[Stream, ...],
+        name: str | None,
+        parameters: Mapping[str, Any],
+    ) -> Stream:
+        """Add an operator over `inputs` and go on from it."""
+
+    def frame(self, operator: str) -> DataFrame:
+        """The DataFrame of an operator's output."""
 
 
 class Stream:
@@ -34,7 +55,7 @@ class Stream:
 
     __slots__ = ("_graph", "_name")
 
-    def __init__(self, graph: JobGraph, name: str) -> None:
+    def __init__(self, graph: Graph, name: str) -> None:
         self._graph = graph
         self._name = name
 

@@ -1,1 +1,1 @@
-"""Where a plan runs: in this process, or on a fabric of agents; and the handle of a running job."""
+"""Where a plan runs: in this process, or on a fabric of agents."""

@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from fabric.clients.dataframe.streams.lengths import Length
-from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
+from fabric.clients.dataframe.durations import Length
+from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.config import TLS, is_loopback
 from fabric.control import control_pb2 as pb

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.streams.lengths import Length, latency_us
+from fabric.clients.dataframe.durations import Length, latency_us
+from fabric.clients.dataframe.session import closed, opened
 from fabric.clients.dataframe.udf import chosen
-from fabric.clients.session.default import closed, opened
-from fabric.clients.session.dry_run import is_closed_later, may_change, may_run
-from fabric.clients.session.job import Job
+from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
+from fabric.clients.job.job import Job
 from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.dataframe.read_files import Paths
-    from fabric.clients.session.partition import Partition
+    from fabric.clients.job.host import Partition
     from fabric.clients.session.view import View
     from fabric.io.live import Feed
     from fabric.plan.sources import StreamTarget
@@ -294,7 +294,7 @@ class Session(ABC):
 
     def live(self, feed: Feed) -> AbstractContextManager[StreamTarget]:
         """Where a job writes rows that `feed` is to have; refuses agents that can't reach it."""
-        from fabric.clients.session.live import receiver
+        from fabric.clients.job.live import receiver
 
         return receiver().opened(feed)
 
@@ -344,7 +344,7 @@ class Session(ABC):
 
     def cached(self, plan: Plan) -> Scan:
         """Run `plan` and keep its rows where they are read fast: a scan of them."""
-        from fabric.clients.dataframe.read import memory_scan
+        from fabric.clients.dataframe.tables import memory_scan
 
         with self.submit(plan, name="cache") as job:
             return memory_scan(job.wait().collect())

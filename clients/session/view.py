@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,29 @@ from fabric.errors import DataError, NotFoundError, PartitionLostError, PeerLost
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.session.session import Session
+    from fabric.control.api import ControlApi
 
 PATIENCE_S = 10.0
 """So long a partition is looked for that is not where it was: its job begins again elsewhere."""
 _PAUSE_S = 0.05
 _AT_ONCE, _BYTES_AT_ONCE = 256, 256 << 10
 """Keys in one request: at most so many, of about so many bytes."""
+
+
+class ViewHost(Protocol):
+    """What a view asks of its session."""
+
+    @property
+    def control(self) -> ControlApi:
+        """The coordinator."""
+
+    def read_dataset(self, name: str) -> DataFrame:
+        """All rows of a dataset."""
+
+    def view_rows(
+        self, address: str, name: str, partition: int, keys: pa.Table, *, live: bool
+    ) -> pa.Table:
+        """The rows of keys of one partition of a view, asked of the agent at `address`."""
 
 
 class View:
@@ -45,7 +61,7 @@ class View:
     [0, 1, 2, 3]
     """
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: ViewHost, name: str) -> None:
         self._session, self.name = session, name
         self._at = self._located()
 

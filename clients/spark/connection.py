@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from fabric.clients.session.connect import parse_address
+from fabric.clients.session.address import parse_address
 from fabric.clients.spark.options import Credentials, SparkOptions
 from fabric.errors import FabricError, NotFoundError, PeerLostError
 from fabric.flight.client import REUSE, Client

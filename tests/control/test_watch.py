@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from fabric.clients.session.job import Job
+from fabric.clients.job.job import Job
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.errors import InternalError

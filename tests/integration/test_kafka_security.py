@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AclOperation
 
 import fabric
-from fabric.clients.dataframe.streams.targets import to_kafka
+from fabric.clients.dataframe.targets import to_kafka
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED

@@ -19,7 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 import fabric
 from fabric.checkpoint.storage import FolderStorage
-from fabric.clients.dataframe.streams.targets import to_kafka
+from fabric.clients.dataframe.targets import to_kafka
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.io.codecs import make_encoder

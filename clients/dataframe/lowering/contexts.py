@@ -21,13 +21,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.lowering.windows import has_window
+from fabric.clients.dataframe.aggregates import has_aggregate
+from fabric.clients.dataframe.lowering.over import has_window
 from fabric.clients.dataframe.names import call_text
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.faults import listed, nearest, quoted
 from fabric.plan.mend import free_name
+from fabric.plan.printer import expr_text
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import is_comparable, is_list
 from fabric.plan.walk import fold, walk, with_expr_children
@@ -216,9 +218,6 @@ def _with_aggregates(items: nodes.Node, context: Context, exprs: Sequence[plan.E
 
 
 def _refuse(expr: plan.Expr, kept: Sequence[str]) -> None:
-    from fabric.clients.dataframe.aggregates import has_aggregate
-    from fabric.plan.printer import expr_text
-
     name = plan.output_name(expr)
     if name in kept:
         raise PlanError(

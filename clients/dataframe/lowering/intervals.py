@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.clients.dataframe.arguments import top_expr
 from fabric.clients.dataframe.lowering.checks import checked_types
-from fabric.clients.dataframe.types import to_node
+from fabric.clients.dataframe.types import column_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -47,7 +46,7 @@ def _side(given: Any, side: str) -> Side:
         raise PlanError(
             f"join_interval takes a column or a pair of columns as {side}, got {len(parts)}"
         )
-    return tuple(to_node(top_expr(part)) for part in parts)
+    return tuple(column_node(part) for part in parts)
 
 
 def _check(side: Side, node: nodes.Node, name: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,26 +21,11 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.walk import fold, with_expr_children
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-
-VALUES_MAX = 1_000
 _NULL = plan.Literal(None, pa.null())
 _KEEPS_NULLS = ("first", "last")
 _NEVER_NULL = (
     "count", "count_if", "count_distinct", "approx_distinct", "collect",
 )  # fmt: skip
-
-
-def pivot_values(frame: DataFrame, on: str) -> list[Any]:
-    """The different values of a column in order, found by a job that runs now."""
-    found = frame.select(on).distinct().limit(VALUES_MAX + 1).collect()[0].to_pylist()
-    if len(found) > VALUES_MAX:
-        raise PlanError(
-            f"pivot: {on!r} has more than {VALUES_MAX} different values; give those you need: "
-            f'pivot(..., on_columns=["..."])'
-        )
-    return sorted(found, key=lambda value: (value is None, value))
 
 
 def value_name(value: Any) -> str:

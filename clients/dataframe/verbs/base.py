@@ -7,24 +7,22 @@ frames it came from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Self, TypeVar, cast
 
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.actions import Actions
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
-from fabric.clients.dataframe.lowering.windows import Windowed, check_open, has_window, windowed
+from fabric.clients.dataframe.lowering.over import Windowed, check_open, has_window, windowed
 from fabric.clients.dataframe.names import call_text, column_name, known_names
+from fabric.clients.dataframe.session import common_session
+from fabric.clients.dataframe.types import Columns
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.faults import with_article
 from fabric.plan.printer import expr_text
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-
 
 Flags = bool | Sequence[bool]
 
@@ -50,19 +48,12 @@ class Verbs(Actions):
         return dict(zip(self._schema.names, self._schema.types, strict=True))
 
     # ---- helpers
-    @property
-    def _frame(self) -> DataFrame:
-        """This frame, as the class it is of."""
-        return cast("DataFrame", self)
-
     def _names(self, given: Iterable[Any], verb: str) -> list[str]:
         """Column names given one by one or as lists, each of which there is."""
-        from fabric.clients.dataframe.selection import Selection
-
         names = [
             name
             for one in args.flatten(args.flatten(given))
-            for name in (one.names(self.schema) if isinstance(one, Selection) else [one])
+            for name in (one.names(self.schema) if isinstance(one, Columns) else [one])
         ]
         for name in names:
             column_name(name, verb)
@@ -95,7 +86,7 @@ class Verbs(Actions):
             return Windowed(self._node, tuple(exprs), ())
         return windowed(self._node, exprs, f"{verb}_*/window")
 
-    def _after(self, given: Sequence[plan.Expr], below: Windowed, node: nodes.Node) -> DataFrame:
+    def _after(self, given: Sequence[plan.Expr], below: Windowed, node: nodes.Node) -> Self:
         """The frame over `node`; an error names the window functions, not their columns."""
         try:
             return self._then(node)
@@ -105,27 +96,26 @@ class Verbs(Actions):
             text = _with_windows(error.message, given, below)
             raise PlanError(text, node=error.where.node) from None
 
-    def _with(self, others: Sequence[DataFrame], node: nodes.Node) -> DataFrame:
+    def _with(self, others: Sequence[Self], node: nodes.Node) -> Self:
         """The frame over `node`, with the settings and the session of all."""
-        from fabric.clients.dataframe.frame import DataFrame
-        from fabric.clients.session.default import common_session
-
         config = dict(self._config)
         for other in others:
             config |= other._config
-        return DataFrame.of(node, config, common_session([self, *others]))
+        return self.of(node, config, common_session(frame._session for frame in (self, *others)))
 
-    def _other(self, other: Any, verb: str) -> DataFrame:
+    def _other(self, other: Any, verb: str) -> Self:
         """`other` when it is a frame."""
-        from fabric.clients.dataframe.frame import DataFrame
-
-        if not isinstance(other, DataFrame):
+        if not isinstance(other, Verbs):
             kind = type(other)
             got = with_article(kind.__name__)
             if kind.__name__ in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
                 got += f" of {kind.__module__.split('.')[0]}; write: {verb}(DataFrame(other), ...)"
             raise PlanError(f"{verb} takes a DataFrame, got {got}")
-        return other
+        return cast("Self", other)
+
+
+F = TypeVar("F", bound=Verbs)
+"""The class of the frames that groups become."""
 
 
 def _with_windows(message: str, given: Sequence[plan.Expr], below: Windowed) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregates import aggregate, has_aggregate
-from fabric.clients.dataframe.lowering.windows import plain_windows
+from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.lowering.over import plain_windows
 from fabric.clients.dataframe.names import call_text, known_names
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
@@ -16,16 +17,13 @@ from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name, mended
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-
 
 class ColumnVerbs(Verbs):
     """``select``, ``with_columns``, ``drop``, ``rename`` and their like."""
 
     __slots__ = ()
 
-    def select(self, *columns: Any, **named: Any) -> DataFrame:
+    def select(self, *columns: Any, **named: Any) -> Self:
         """Exactly these columns: names, expressions, ``"*"``, and ``name=expression``.
 
         Aggregates alone give one row; beside columns they need ``.over()``.
@@ -43,7 +41,7 @@ class ColumnVerbs(Verbs):
             return self._after(exprs, below, aggregate(below.node, (), below.exprs))
         return self._after(exprs, below, nodes.Select(below.node, below.exprs))
 
-    def with_columns(self, *columns: Any, replace: bool = False, **named: Any) -> DataFrame:
+    def with_columns(self, *columns: Any, replace: bool = False, **named: Any) -> Self:
         """The columns there are and these after them.
 
         Overwriting one needs ``replace=True``: a node adds columns, it does not change them unseen.
@@ -83,11 +81,11 @@ class ColumnVerbs(Verbs):
                 )
         return names
 
-    def with_column(self, name: str, column: Any, *, replace: bool = False) -> DataFrame:
+    def with_column(self, name: str, column: Any, *, replace: bool = False) -> Self:
         """The columns there are and `column` as `name`, as in PySpark."""
         return self.with_columns(replace=replace, **{name: column})
 
-    def drop(self, *columns: str | Iterable[str]) -> DataFrame:
+    def drop(self, *columns: str | Iterable[str]) -> Self:
         """All columns but these.
 
         >>> from fabric import DataFrame
@@ -100,7 +98,7 @@ class ColumnVerbs(Verbs):
             raise PlanError("drop would leave no column; keep at least one")
         return self._then(self._kept(self._node, kept))
 
-    def rename(self, mapping: Mapping[str, str]) -> DataFrame:
+    def rename(self, mapping: Mapping[str, str]) -> Self:
         """The same columns under new names: ``{"old": "new"}``.
 
         >>> from fabric import DataFrame
@@ -122,19 +120,17 @@ class ColumnVerbs(Verbs):
         )
         return self._then(nodes.Select(self._node, tuple(exprs)))
 
-    def with_column_renamed(self, existing: str, new: str) -> DataFrame:
+    def with_column_renamed(self, existing: str, new: str) -> Self:
         """One column under a new name, as in PySpark."""
         return self.rename({existing: new})
 
-    def cast(self, dtypes: Any) -> DataFrame:
+    def cast(self, dtypes: Any) -> Self:
         """Columns as other types: ``{"price": "decimal(10, 2)"}``, or one type for all.
 
         >>> from fabric import DataFrame
         >>> DataFrame({"a": [1]}).cast({"a": "string"}).dtypes
         {'a': DataType(string)}
         """
-        from fabric.clients.dataframe.expr import Expr
-
         wanted = dtypes if isinstance(dtypes, Mapping) else dict.fromkeys(self.columns, dtypes)
         known_names(
             list(wanted), self.columns, "cast",

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.grouped import GroupBy
+from fabric.clients.dataframe.group_by import GroupBy
 from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows
 from fabric.clients.dataframe.lowering.describe import described
 from fabric.clients.dataframe.names import call_text, choice, known_one
-from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.clients.dataframe.verbs.rows import RowVerbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.stream_facts import stream_of
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
 
-
-class GroupVerbs(Verbs):
+class GroupVerbs(RowVerbs):
     """``group_by`` and what is built on it."""
 
     __slots__ = ()
 
-    def group_by(self, *keys: Any, **named: Any) -> GroupBy:
+    def group_by(self, *keys: Any, **named: Any) -> GroupBy[Self]:
         """Groups of equal keys; ``.agg(...)`` makes one row of each. Nulls are equal.
 
         >>> from fabric import DataFrame, count, sum
@@ -38,9 +35,9 @@ class GroupVerbs(Verbs):
         for name, value in named.items():
             if value is None or isinstance(value, bool):
                 raise PlanError(_no_key(name, value))
-        return GroupBy(self._frame, args.expressions(keys, named, self.schema))
+        return GroupBy(self, args.expressions(keys, named, self.schema))
 
-    def groupby(self, *keys: Any, **named: Any) -> GroupBy:
+    def groupby(self, *keys: Any, **named: Any) -> GroupBy[Self]:
         """The same as `group_by`, as pandas calls it: ``by=`` are keys, too."""
         by = named.pop("by", ())
         return self.group_by(*keys, *args.flatten([by]), **named)
@@ -55,7 +52,7 @@ class GroupVerbs(Verbs):
         group_by: Any = (),
         closed: Literal["left", "right"] = "left",
         label: Literal["left", "right"] = "left",
-    ) -> GroupBy:
+    ) -> GroupBy[Self]:
         """Groups of rows in the same window of time, as in Polars; the key is its beginning.
 
         Parameters
@@ -96,7 +93,7 @@ class GroupVerbs(Verbs):
         keys = args.expressions(args.flatten([group_by]), {}, self.schema)
         return GroupBy(self._then(node), (*keys, plan.Alias(start, index_column)))
 
-    def rollup(self, *keys: Any, **named: Any) -> GroupBy:
+    def rollup(self, *keys: Any, **named: Any) -> GroupBy[Self]:
         """Groups of all keys, of all but the last, …, and of none: subtotals and the total.
 
         >>> from fabric import DataFrame, sum
@@ -106,20 +103,20 @@ class GroupVerbs(Verbs):
         """
         return self.group_by(*keys, **named).rollup()
 
-    def cube(self, *keys: Any, **named: Any) -> GroupBy:
+    def cube(self, *keys: Any, **named: Any) -> GroupBy[Self]:
         """Groups of every subset of the keys."""
         return self.group_by(*keys, **named).cube()
 
-    def grouping_sets(self, sets: Sequence[Sequence[str] | str], *keys: Any) -> GroupBy:
+    def grouping_sets(self, sets: Sequence[Sequence[str] | str], *keys: Any) -> GroupBy[Self]:
         """Groups of each of the `sets` of keys: ``[["a", "b"], ["a"], []]``."""
         chosen = [name for one in sets for name in ([one] if isinstance(one, str) else one)]
         return self.group_by(*(keys or dict.fromkeys(chosen))).grouping_sets(sets)
 
-    def agg(self, *aggregates: Any, **named: Any) -> DataFrame:
+    def agg(self, *aggregates: Any, **named: Any) -> Self:
         """One row of aggregates over all rows."""
-        return GroupBy(self._frame, ()).agg(*aggregates, **named)
+        return GroupBy(self, ()).agg(*aggregates, **named)
 
-    def value_counts(self, *columns: Any, name: str = "count", sort: bool = False) -> DataFrame:
+    def value_counts(self, *columns: Any, name: str = "count", sort: bool = False) -> Self:
         """How often each value of `columns` is there, nulls too; with `sort` most often first.
 
         >>> from fabric import DataFrame
@@ -133,7 +130,7 @@ class GroupVerbs(Verbs):
         counted = self.group_by(*names).agg(Expr(plan.Agg("count", None)).alias(name))
         return counted.sort(name, descending=True) if sort else counted
 
-    def describe(self) -> DataFrame:
+    def describe(self) -> Self:
         """Count, nulls, mean, deviation, extremes and quartiles of each column, a row each, in
         that order, extremes and quartiles by size.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.lowering.asof import Asof, asof
@@ -16,9 +16,6 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.nodes import LookupHow, LookupJoin
 from fabric.plan.stream_facts import stream_of
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
 
 Keys = tuple[plan.Expr, ...]
 _LOOKUPS: dict[str, LookupHow] = {"inner": "inner", "left": "left", "semi": "semi", "anti": "anti"}
@@ -33,7 +30,7 @@ class JoinVerbs(Verbs):
 
     def join(
         self,
-        other: DataFrame,
+        other: Self,
         on: Any = None,
         how: args.JoinName = "inner",
         *,
@@ -43,7 +40,7 @@ class JoinVerbs(Verbs):
         suffix: str = "_right",
         strategy: nodes.JoinStrategy = "auto",
         nulls_equal: bool = False,
-    ) -> DataFrame:
+    ) -> Self:
         """Rows of both sides with equal keys; null keys match nothing.
 
         Parameters
@@ -102,7 +99,7 @@ class JoinVerbs(Verbs):
         node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
         return self._with((other,), null_safe(node) if nulls_equal and left else node)
 
-    def join_where(self, other: DataFrame, *predicates: Any, suffix: str = "_right") -> DataFrame:
+    def join_where(self, other: Self, *predicates: Any, suffix: str = "_right") -> Self:
         """The pairs of rows for which every predicate is true, as in Polars; see `join`.
 
         >>> from fabric import DataFrame, col
@@ -111,13 +108,13 @@ class JoinVerbs(Verbs):
         """
         return self.join(other, where=predicates, suffix=suffix)
 
-    def cross_join(self, other: DataFrame, *, suffix: str = "_right") -> DataFrame:
+    def cross_join(self, other: Self, *, suffix: str = "_right") -> Self:
         """Every row with every row of `other`."""
         return self.join(other, how="cross", suffix=suffix)
 
     def join_asof(
         self,
-        other: DataFrame,
+        other: Self,
         on: Any = None,
         *,
         left_on: Any = None,
@@ -129,7 +126,7 @@ class JoinVerbs(Verbs):
         tolerance: Any = None,
         allow_exact_matches: bool = True,
         suffix: str = "_right",
-    ) -> DataFrame:
+    ) -> Self:
         """Each row with the row of `other` whose key is nearest; rows without one stay.
 
         Of several rows of `other` with the same keys it is any one.
@@ -179,7 +176,7 @@ class JoinVerbs(Verbs):
 
     def join_interval(
         self,
-        other: DataFrame,
+        other: Self,
         left: Any,
         right: Any,
         *,
@@ -189,7 +186,7 @@ class JoinVerbs(Verbs):
         closed: Closed = "both",
         how: args.JoinName = "inner",
         suffix: str = "_right",
-    ) -> DataFrame:
+    ) -> Self:
         """Rows whose point lies in the other's range, or whose ranges overlap.
 
         Parameters

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, get_args
 
 from typing_extensions import Unpack
 
+from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.formats import to_format
 from fabric.clients.dataframe.names import choice, column_name, text
-from fabric.clients.dataframe.streams.lengths import Length, maybe_us
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan.expr import Column
@@ -29,7 +29,7 @@ from fabric.plan.stream_facts import stream_of
 Upserts = TypeVar("Upserts", KafkaTarget, DatasetTarget)
 
 if TYPE_CHECKING:
-    from fabric.clients.session.job import Job
+    from fabric.clients.job.job import Job
 
 MURMUR2 = "murmur2"
 _DEFAULT = KafkaTarget("", "")
@@ -140,7 +140,7 @@ class KafkaVerbs(Verbs):
         Traceback (most recent call last):
         fabric.errors.PlanError: there is no column "nr" to write; the columns are "id", "amount"
         """
-        from fabric.io.kafka.records import check_columns
+        from fabric.io.kafka.records import check_columns  # for start-up time: it brings librdkafka
 
         target = kafka_target(
             "write_kafka", topic, servers=servers, key=key, format=format, **given
@@ -162,8 +162,9 @@ def kafka_target(
     **given: Any,
 ) -> KafkaTarget:
     """The target given by the arguments of `verb`; raises `PlanError` and `ConfigError`."""
+    # for start-up time: they bring librdkafka
     from fabric.io.codecs.subjects import settled
-    from fabric.io.kafka.settings import servers_of, set_apart
+    from fabric.io.kafka.settings import servers_of, set_apart  # for start-up time, too
 
     if unknown := sorted(given.keys() - KafkaOptions.__annotations__.keys()):
         known = ", ".join(sorted(KafkaOptions.__annotations__))

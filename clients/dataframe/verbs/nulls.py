@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
+import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.clients.dataframe import arguments as args
@@ -12,8 +13,9 @@ from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.clients.dataframe.lowering.fill import fitting
 from fabric.clients.dataframe.names import call_text, choice, known_names
-from fabric.clients.dataframe.types import to_node
-from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.clients.dataframe.types import column_node, to_node
+from fabric.clients.dataframe.verbs.columns import ColumnVerbs
+from fabric.clients.dataframe.verbs.rows import RowVerbs
 from fabric.clients.dataframe.window_methods import FillStrategy
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -21,13 +23,10 @@ from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.types import plain
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-
 _STRATEGIES = ("forward", "backward", "min", "max", "mean", "zero", "one")
 
 
-class NullVerbs(Verbs):
+class NullVerbs(ColumnVerbs, RowVerbs):
     """``fill_null``, ``fill_nan``, ``drop_nulls`` and ``drop_nans``."""
 
     __slots__ = ()
@@ -40,7 +39,7 @@ class NullVerbs(Verbs):
         subset: str | Iterable[str] | None = None,
         partition_by: Any = (),
         order_by: Any = None,
-    ) -> DataFrame:
+    ) -> Self:
         """The same rows with other values for nulls.
 
         Parameters
@@ -83,7 +82,7 @@ class NullVerbs(Verbs):
         start = call_text("fill_null", strategy=strategy)[:-1]
         if order_by is not None:
             self._order([order_by], lambda text: f"{start}, order_by={text})")
-        keys = [to_node(args.top_expr(key)) for key in args.flatten([partition_by])]
+        keys = [column_node(key) for key in args.flatten([partition_by])]
         checked_types(
             keys, self.schema, "fill_null",
             lambda exprs: f"{start}, partition_by={exprs_text(exprs)})",
@@ -92,7 +91,7 @@ class NullVerbs(Verbs):
 
     def _by_strategy(
         self, strategy: FillStrategy, names: list[str], partition_by: Any, order_by: Any
-    ) -> DataFrame:
+    ) -> Self:
         numbers = strategy in ("mean", "zero", "one")
         fillers: dict[str, plan.Expr] = {}
         for name in names:
@@ -128,11 +127,11 @@ class NullVerbs(Verbs):
             raise PlanError(f"fill_null: no column can hold {value!r}: {kinds}")
         return found
 
-    def _filled(self, fillers: Mapping[str, plan.Expr]) -> DataFrame:
+    def _filled(self, fillers: Mapping[str, plan.Expr]) -> Self:
         exprs = [Expr(plan.Alias(expr, name)) for name, expr in fillers.items()]
-        return self._frame.with_columns(exprs, replace=True)
+        return self.with_columns(exprs, replace=True)
 
-    def fill_nan(self, value: Any) -> DataFrame:
+    def fill_nan(self, value: Any) -> Self:
         """The same rows with `value` (None: null) for NaN in every float column.
 
         >>> from fabric import DataFrame
@@ -145,7 +144,7 @@ class NullVerbs(Verbs):
             column = plan.Column(name)
             filler = plan.Cast(to_node(value), plain(self.dtypes[name]))
             fillers[name] = plan.Case(((plan.Call("is_nan", (column,)), filler),), column)
-        return self._filled(fillers) if fillers else self._frame
+        return self._filled(fillers) if fillers else self
 
     def drop_nulls(
         self,
@@ -153,7 +152,7 @@ class NullVerbs(Verbs):
         how: str = "any",
         thresh: int | None = None,
         subset: str | Iterable[str] | None = None,
-    ) -> DataFrame:
+    ) -> Self:
         """The rows without a null in `columns` (none given: in any column).
 
         Parameters
@@ -182,12 +181,12 @@ class NullVerbs(Verbs):
             joined = plan.Call("and" if how == "any" else "or", (joined, test))
         return self._then(nodes.Filter(self._node, joined))
 
-    def drop_nans(self, *columns: str | Iterable[str]) -> DataFrame:
+    def drop_nans(self, *columns: str | Iterable[str]) -> Self:
         """The rows without NaN in `columns` (none given: in any float column)."""
         floats = [n for n, dtype in self.dtypes.items() if t.is_floating(plain(dtype))]
         names = self._names(columns, "drop_nans") or floats
         kept = [~Expr(plan.Column(name)).is_nan() for name in names]
-        return self._frame.filter(*kept) if kept else self._frame
+        return self.filter(*kept) if kept else self
 
 
 def _coalesced(name: str, filler: plan.Expr | None) -> plan.Expr:
@@ -197,8 +196,6 @@ def _coalesced(name: str, filler: plan.Expr | None) -> plan.Expr:
 
 def _at_least(tests: list[plan.Call], thresh: int) -> plan.Expr:
     """Whether at least `thresh` of `tests` are true."""
-    import pyarrow as pa
-
     if type(thresh) is not int:
         raise PlanError(f"drop_nulls takes a whole number as thresh, got {thresh!r}")
     one, zero = plan.Literal(1, pa.int32()), plan.Literal(0, pa.int32())

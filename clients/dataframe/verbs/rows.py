@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace as with_
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 
@@ -21,9 +21,6 @@ from fabric.plan.mend import free_name
 from fabric.plan.nodes import Deduplicate
 from fabric.plan.stream_facts import stream_of
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-
 Keep = Literal["any", "first", "last", "none"]
 
 
@@ -32,7 +29,7 @@ class RowVerbs(Verbs):
 
     __slots__ = ()
 
-    def filter(self, *predicates: Any, **equal: Any) -> DataFrame:
+    def filter(self, *predicates: Any, **equal: Any) -> Self:
         """The rows for which every predicate is true; ``carrier="AA"`` means equality.
 
         >>> from fabric import DataFrame, col
@@ -52,7 +49,7 @@ class RowVerbs(Verbs):
         *keys: Any,
         descending: bool | Sequence[bool] = False,
         nulls_last: bool | None = None,
-    ) -> DataFrame:
+    ) -> Self:
         """All rows in order: ``sort("a", col("b").desc())``.
 
         Ascending keys have nulls first, descending ones last, unless `nulls_last` says otherwise.
@@ -69,20 +66,20 @@ class RowVerbs(Verbs):
         node: nodes.Node = nodes.Sort(below.node, order)
         return self._after(exprs, below, self._kept(node) if below.added else node)
 
-    def limit(self, n: int = 5, offset: int = 0) -> DataFrame:
+    def limit(self, n: int = 5, offset: int = 0) -> Self:
         """At most `n` rows after `offset`; which ones is open unless the rows are sorted."""
         for name, value in (("n", n), ("offset", offset)):
             if not isinstance(value, int) or value < 0:
                 raise PlanError(f"limit needs {name} of at least 0, got {value!r}")
         return self._then(nodes.Limit(self._node, n, offset))
 
-    def head(self, n: int = 5) -> DataFrame:
+    def head(self, n: int = 5) -> Self:
         """At most `n` rows."""
         return self.limit(n)
 
     def top_k(
         self, k: int, *keys: Any, by: Any = None, reverse: bool | Sequence[bool] = False
-    ) -> DataFrame:
+    ) -> Self:
         """The `k` rows with the largest `keys`, or `by`; nulls last.
 
         With `reverse`, one flag or one for each key, it is the smallest.
@@ -95,7 +92,7 @@ class RowVerbs(Verbs):
 
     def bottom_k(
         self, k: int, *keys: Any, by: Any = None, reverse: bool | Sequence[bool] = False
-    ) -> DataFrame:
+    ) -> Self:
         """The `k` rows with the smallest `keys`, or `by`, nulls last; see `top_k`."""
         return self._extreme(
             "bottom_k", k, [keys, [] if by is None else by], reverse, largest=False
@@ -103,7 +100,7 @@ class RowVerbs(Verbs):
 
     def _extreme(
         self, verb: str, k: int, by: Sequence[Any], reverse: bool | Sequence[bool], *, largest: bool
-    ) -> DataFrame:
+    ) -> Self:
         keys = args.flatten(args.flatten(by))
         if type(k) is not int or k < 0:
             raise PlanError(f"{verb} needs a number of rows of at least 0, got {k!r}")
@@ -118,7 +115,7 @@ class RowVerbs(Verbs):
 
     def distinct(
         self, *on: Any, subset: Any = None, keep: Keep = "any", order_by: Any = None
-    ) -> DataFrame:
+    ) -> Self:
         """Each different row once, or one row for each different `on`.
 
         Nulls are equal and so are NaNs.
@@ -166,7 +163,7 @@ class RowVerbs(Verbs):
         n: int | None = None,
         seed: int | None = None,
         with_replacement: bool = False,
-    ) -> DataFrame:
+    ) -> Self:
         """A random sample of the rows: each with probability `fraction`, or exactly `n` of them.
 
         Parameters
@@ -201,9 +198,7 @@ class RowVerbs(Verbs):
         given = sampled(self._node, fraction, n, seed, with_replacement=with_replacement)
         return self._then(given)
 
-    def with_row_index(
-        self, name: str = "index", offset: int = 0, *, order_by: Any = None
-    ) -> DataFrame:
+    def with_row_index(self, name: str = "index", offset: int = 0, *, order_by: Any = None) -> Self:
         """The rows numbered from `offset` in `order_by`, as the first column.
 
         >>> from fabric import DataFrame
@@ -234,7 +229,7 @@ class RowVerbs(Verbs):
         first: pa.Table = self._first(1)
         return len(first) == 0
 
-    def drop_duplicates(self, subset: str | Iterable[str] | None = None) -> DataFrame:
+    def drop_duplicates(self, subset: str | Iterable[str] | None = None) -> Self:
         """One row for each different `subset`, as in PySpark."""
         return self.distinct(subset=subset)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Self
 
 from fabric.clients.dataframe.lowering.sets import by_name, compared, numbered
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import nodes
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
 
 
 class SetVerbs(Verbs):
@@ -18,7 +15,7 @@ class SetVerbs(Verbs):
 
     __slots__ = ()
 
-    def union(self, *others: DataFrame, by_name: bool = False) -> DataFrame:
+    def union(self, *others: Self, by_name: bool = False) -> Self:
         """All rows of all, doubles kept; columns are matched by position, or `by_name`.
 
         >>> from fabric import DataFrame
@@ -32,7 +29,7 @@ class SetVerbs(Verbs):
             return self.union_by_name(*others)
         return self._with(others, nodes.Union((self._node, *(o._node for o in others))))
 
-    def union_by_name(self, *others: DataFrame, allow_missing: bool = False) -> DataFrame:
+    def union_by_name(self, *others: Self, allow_missing: bool = False) -> Self:
         """All rows of all, columns matched by name.
 
         With `allow_missing` a column that one side lacks is null there; the columns only others
@@ -43,13 +40,13 @@ class SetVerbs(Verbs):
         >>> left.union_by_name(right, allow_missing=True).sort("a").collect().to_pylist()
         [{'a': None, 'b': 'x'}, {'a': 1, 'b': None}]
         """
-        frames = [self._frame, *(self._other(other, "union_by_name") for other in others)]
+        frames = [self, *(self._other(other, "union_by_name") for other in others)]
         if len(frames) == 1:
             raise PlanError("union_by_name takes DataFrames, got none")
         inputs = by_name([frame._node for frame in frames], allow_missing)
         return self._with(others, nodes.Union(inputs))
 
-    def intersect(self, other: DataFrame) -> DataFrame:
+    def intersect(self, other: Self) -> Self:
         """The different rows that both have; nulls are equal, and so are NaNs.
 
         >>> from fabric import DataFrame
@@ -59,11 +56,11 @@ class SetVerbs(Verbs):
         """
         return self._compared(other, "intersect", both=True, all_=False)
 
-    def intersect_all(self, other: DataFrame) -> DataFrame:
+    def intersect_all(self, other: Self) -> Self:
         """The rows that both have, each as often as in the side that has fewer of it."""
         return self._compared(other, "intersect_all", both=True, all_=True)
 
-    def except_(self, other: DataFrame) -> DataFrame:
+    def except_(self, other: Self) -> Self:
         """The different rows that `other` does not have; nulls are equal.
 
         >>> from fabric import DataFrame
@@ -72,11 +69,11 @@ class SetVerbs(Verbs):
         """
         return self._compared(other, "except_", both=False, all_=False)
 
-    def except_all(self, other: DataFrame) -> DataFrame:
+    def except_all(self, other: Self) -> Self:
         """The rows, each as often as it is here more often than in `other`."""
         return self._compared(other, "except_all", both=False, all_=True)
 
-    def _compared(self, other: DataFrame, verb: str, *, both: bool, all_: bool) -> DataFrame:
+    def _compared(self, other: Self, verb: str, *, both: bool, all_: bool) -> Self:
         self._other(other, verb)
         mine, theirs = self._node, other._node
         self._with((other,), nodes.Union((mine, theirs)))  # refuses what can't be compared
@@ -88,30 +85,3 @@ class SetVerbs(Verbs):
     union_all = union
     vstack = union
     subtract = except_
-
-
-def concat(
-    frames: list[DataFrame] | tuple[DataFrame, ...],
-    how: Literal["vertical", "diagonal"] = "vertical",
-) -> DataFrame:
-    """All rows of `frames`, one after the other in no promised order, as in Polars.
-
-    ``diagonal`` matches columns by name and fills those that are missing with nulls.
-
-    >>> from fabric import DataFrame, concat
-    >>> concat([DataFrame({"a": [1]}), DataFrame({"a": [2]})]).count()
-    2
-    """
-    if how not in ("vertical", "diagonal"):
-        raise PlanError(
-            "concat can put frames below each other only (how='vertical' or 'diagonal'), got "
-            f"{how!r}"
-        )
-    if not frames:
-        raise PlanError("concat needs at least one frame")
-    first, *others = frames
-    if not others:
-        return first
-    if how == "diagonal":
-        return first.union_by_name(*others, allow_missing=True)
-    return first.union(*others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -11,19 +11,17 @@ from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
-from fabric.clients.dataframe.lowering.mapped import map_batches
+from fabric.clients.dataframe.lowering.map import map_batches
 from fabric.clients.dataframe.lowering.nested import exploded, unnested
-from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
+from fabric.clients.dataframe.lowering.pivot import pivoted, value_name
 from fabric.clients.dataframe.lowering.unpivot import unpivoted
 from fabric.clients.dataframe.names import call_text, known_one
+from fabric.clients.dataframe.pivot import pivot_values
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.functions import AGGREGATES
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
 
 Names = str | Iterable[str]
 
@@ -33,7 +31,7 @@ class ShapeVerbs(Verbs):
 
     __slots__ = ()
 
-    def map_batches(self, function: Callable[[pa.Table], Any], schema: Any) -> DataFrame:
+    def map_batches(self, function: Callable[[pa.Table], Any], schema: Any) -> Self:
         """The rows that `function` gives for the rows of each batch: Arrow in, Arrow out.
 
         Parameters
@@ -64,7 +62,7 @@ class ShapeVerbs(Verbs):
 
     def explode(
         self, *columns: Names, outer: bool = False, position: str = "", context: str = ""
-    ) -> DataFrame:
+    ) -> Self:
         """A row for each value of a list column, which becomes the value.
 
         Several columns go side by side; a list that is shorter than the others ends with nulls.
@@ -102,7 +100,7 @@ class ShapeVerbs(Verbs):
             )
         return self._then(entered(self._node, names[0], context))
 
-    def gather(self, context: str, *aggregates: Any, **named: Any) -> DataFrame:
+    def gather(self, context: str, *aggregates: Any, **named: Any) -> Self:
         """Back from a sub-context to one row a parent, every parent of it.
 
         The items' columns (the exploded one and those added since) become lists in the order of the
@@ -128,7 +126,7 @@ class ShapeVerbs(Verbs):
         below = self._windowed(exprs, "gather")
         return self._after(exprs, below, gathered(below.node, context, below.exprs))
 
-    def unnest(self, *columns: Names) -> DataFrame:
+    def unnest(self, *columns: Names) -> Self:
         """The fields of struct columns as columns, in the place of the struct.
 
         >>> from fabric import DataFrame
@@ -148,7 +146,7 @@ class ShapeVerbs(Verbs):
         index: Names | None = None,
         values: Names | None = None,
         aggregate_function: str = "first",
-    ) -> DataFrame:
+    ) -> Self:
         """A column for each value of `on`, holding `values` of one row for each `index`.
 
         Parameters
@@ -183,7 +181,7 @@ class ShapeVerbs(Verbs):
         if rows is None:
             rows = [c for c in self.columns if c != on and c not in cells]
         agg = _aggregate(aggregate_function)
-        found = pivot_values(self._frame, on) if on_columns is None else list(on_columns)
+        found = pivot_values(self, on) if on_columns is None else list(on_columns)
         columns = [
             (value_name(v) if len(cells) == 1 else f"{cell}_{value_name(v)}", v, agg(cell))
             for cell in cells
@@ -199,7 +197,7 @@ class ShapeVerbs(Verbs):
         index: Names | None = None,
         variable_name: str = "variable",
         value_name: str = "value",
-    ) -> DataFrame:
+    ) -> Self:
         """A row for each row and column of `on`: its name as ``variable``, its value as ``value``.
 
         >>> from fabric import DataFrame
@@ -220,7 +218,7 @@ class ShapeVerbs(Verbs):
         value_vars: Names | None = None,
         variable_name: str = "variable",
         value_name: str = "value",
-    ) -> DataFrame:
+    ) -> Self:
         """`unpivot` with the arguments of pandas and PySpark."""
         return self.unpivot(
             value_vars, index=id_vars, variable_name=variable_name, value_name=value_name

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.databases import by_changes
-from fabric.clients.dataframe.grouped import GroupBy
+from fabric.clients.dataframe.durations import Length, maybe_us, us
+from fabric.clients.dataframe.group_by import GroupBy
 from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.lowering.streams import event_time
 from fabric.clients.dataframe.names import choice, column_name, whole
-from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
-from fabric.clients.dataframe.streams.targets import Target, stream_target
-from fabric.clients.dataframe.streams.windows import window_of
+from fabric.clients.dataframe.targets import Target, stream_target
 from fabric.clients.dataframe.udf import own_object
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.kafka import upserted
+from fabric.clients.dataframe.windows import window_of
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -59,8 +59,7 @@ from fabric.plan.stream import OnBad, Stream, closing
 from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.session.job import Job
+    from fabric.clients.job.job import Job
 
 
 class StreamVerbs(Verbs):
@@ -79,7 +78,7 @@ class StreamVerbs(Verbs):
         strategy: Literal["bounded", "monotonic"] | Callable[..., Any] = "bounded",
         on_bad: OnBad = "fail",
         every: Length = "200 ms",
-    ) -> DataFrame:
+    ) -> Self:
         """Event time is `column`; rows come at most `bound` behind, in each split of the source.
 
         Parameters
@@ -130,7 +129,7 @@ class StreamVerbs(Verbs):
         )  # fmt: skip
         return self._then(node)
 
-    def window(self, window: Length | Window, **options: Any) -> GroupBy:
+    def window(self, window: Length | Window, **options: Any) -> GroupBy[Self]:
         """All rows of each window of a stream; ``.agg(…)`` makes one row. See `GroupBy.window`.
 
         >>> from fabric import streams
@@ -138,7 +137,7 @@ class StreamVerbs(Verbs):
         >>> rows.window("1 minute").count().columns
         ['window_start', 'window_end', 'count']
         """
-        return GroupBy(self._frame, ()).window(window, **options)
+        return GroupBy(self, ()).window(window, **options)
 
     def assign_windows(
         self,
@@ -147,7 +146,7 @@ class StreamVerbs(Verbs):
         slide: Length | None = None,
         step: Length | None = None,
         offset: Length | None = None,
-    ) -> DataFrame:
+    ) -> Self:
         """Each row once for each window that it is in, with ``window_start`` and ``window_end``.
 
         Groups by ``window_end`` are put out once, when the window is complete:
@@ -176,7 +175,7 @@ class StreamVerbs(Verbs):
         ttl: Length | None = None,
         lateness: Length | None = None,
         late: Late = "drop",
-    ) -> DataFrame:
+    ) -> Self:
         """Of the rows with equal `keys` (none given: of equal rows) the first as they come.
 
         Parameters
@@ -212,7 +211,7 @@ class StreamVerbs(Verbs):
         rank: str = "",
         lateness: Length | None = None,
         late: Late = "drop",
-    ) -> DataFrame:
+    ) -> Self:
         """The first `n` rows of each of `keys` in the order of `by`.
 
         Parameters
@@ -252,7 +251,7 @@ class StreamVerbs(Verbs):
         sides: Mapping[str, SchemaLike] | None = None,
         on_error: OnBad = "fail",
         timeout: Length | None = None,
-    ) -> DataFrame:
+    ) -> Self:
         """Rows of a `fabric.Process` of your own: called by key, with state and timers.
 
         Parameters
@@ -308,7 +307,7 @@ class StreamVerbs(Verbs):
         )  # fmt: skip
         return self._then(node)
 
-    def side_output(self, tag: str) -> DataFrame:
+    def side_output(self, tag: str) -> Self:
         """The rows that an earlier step puts aside: its dead letters.
 
         `tag` is ``"late"`` (rows behind the watermark), ``"bad"`` (rows without a time),
@@ -331,7 +330,7 @@ class StreamVerbs(Verbs):
         """
         return self._then(SideOutput(_step_with(self._node, tag), tag))
 
-    def changes(self, column: str = "row_kind") -> DataFrame:
+    def changes(self, column: str = "row_kind") -> Self:
         """Each change of results as a row: its kind ``+I``, ``-U``, ``+U`` or ``-D`` comes first.
 
         ``-U`` and ``-D`` take back a row that was put out before.
@@ -348,7 +347,7 @@ class StreamVerbs(Verbs):
         *,
         format: FileFormat = "parquet",
         mode: StreamMode = "error",
-        also: Mapping[Target, DataFrame] | None = None,
+        also: Mapping[Target, Self] | None = None,
         name: str = "",
         parallelism: int | None = None,
         latency: Length | None = None,
@@ -379,7 +378,7 @@ class StreamVerbs(Verbs):
             Nothing has been written; it says what the target holds.
         """
         written = [self._written(target, format, mode)]
-        frames = [self._frame]
+        frames = [self]
         for other, frame in (also or {}).items():
             frames.append(self._other(frame, "write_stream"))
             written.append(frame._written(other, format, mode))

@@ -1,67 +1,31 @@
 """Run a plan on Spark.
 
-One job: `execute`, from a checked plan to its rows, and what the frames' verbs call: `collect` and
-`explain`. Everything that can be refused is refused before Spark starts to work.
+One job: `execute`, from a checked plan to its rows. All that can be refused is refused before Spark
+starts to work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from textwrap import indent
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.udf import chosen
-from fabric.clients.session.dry_run import may_run
 from fabric.clients.spark.plan.errors import as_ours
-from fabric.clients.spark.plan.explain import explained, refuse
+from fabric.clients.spark.plan.explain import refuse
 from fabric.clients.spark.plan.rows import restored
 from fabric.clients.spark.plan.settings import prepared
 from fabric.clients.spark.plan.sinks import written
-from fabric.clients.spark.plan.sources import DatasetHome, FindHome, no_home
-from fabric.clients.spark.plan.start import spark_session
+from fabric.clients.spark.plan.sources import FindHome, no_home
 from fabric.clients.spark.plan.translate import kept_frames, to_spark_frame
 from fabric.control import control_pb2 as pb
 from fabric.ids import new_id
-from fabric.plan.check import check
-from fabric.plan.nodes import Node, Plan, Sink
-from fabric.plan.printer import tree
+from fabric.plan.nodes import Node, Sink
 from fabric.plan.schema import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from fabric.clients.session.session import Session
-
-
-def collect(plan: Plan, session: Session | None = None) -> pa.Table:
-    """All rows of `plan`, computed by Spark.
-
-    It runs in the Spark session of `session` when that is one on Spark, else in the active one of
-    this thread, else in one of this machine that starts now. Datasets are those of `session`.
-    """
-    may_run(plan, session)
-    root = check(chosen(plan)).root
-    refuse(root)  # before a Spark session starts
-    spark, home = _place(session)
-    return execute(root, spark, home)
-
-
-def explain(plan: Plan, session: Session | None = None) -> str:
-    """The plan, what Spark would refuse of it, and Spark's own plan; nothing runs."""
-    checked = check(chosen(plan))
-    root = checked.root
-    spark, home = _place(session)
-    with as_ours(root), prepared(spark) as inside:
-        found = explained(checked, inside, home)
-    parts = [("plan", tree(root)), ("refused on Spark", found.refused)]
-    if found.left != "nothing":
-        parts.append(("left to Spark", found.left))
-    if found.refused == "nothing":
-        parts += [("Spark's optimised plan", found.optimised), ("Spark's plan", found.physical)]
-    return "\n\n".join(f"{title}\n{indent(body.rstrip(), '  ')}" for title, body in parts)
 
 
 def execute(
@@ -116,14 +80,3 @@ def _grouped(spark: SparkSession, job: str) -> Iterator[None]:
     finally:
         for key, value in zip(keys, before, strict=True):
             context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes it away
-
-
-def _place(session: Session | None) -> tuple[SparkSession, FindHome]:
-    """The Spark session to run in, and where datasets are."""
-    from fabric.clients.spark.plan.session import SparkPlanSession
-
-    if isinstance(session, SparkPlanSession):
-        return session.spark, session.home
-    if session is None:
-        return spark_session()[1], no_home
-    return spark_session()[1], lambda: DatasetHome.of(session)

@@ -2,28 +2,39 @@
 
 One job: the third kind of session. Datasets live in a fabric beside it: the one that was named, or,
 while Spark runs on this machine, one that starts in this process when a dataset is first asked for.
+`collect` and `explain` are what frames call with ``engine="spark"``, on any session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from textwrap import indent
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from fabric.clients.session.default import closed
-from fabric.clients.session.partition import Partition
+from fabric.clients.dataframe.session import closed
+from fabric.clients.dataframe.udf import chosen
+from fabric.clients.job.dry_run import may_run
+from fabric.clients.job.host import Partition
 from fabric.clients.session.session import Session
 from fabric.clients.spark.plan.control import SparkControl
-from fabric.clients.spark.plan.sources import DatasetHome, no_home
+from fabric.clients.spark.plan.errors import as_ours
+from fabric.clients.spark.plan.explain import explained, refuse
+from fabric.clients.spark.plan.run import execute
+from fabric.clients.spark.plan.settings import prepared
+from fabric.clients.spark.plan.sources import DatasetHome, FindHome, no_home
 from fabric.clients.spark.plan.start import checked, spark_session
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ControlApi
+from fabric.plan.check import check
 from fabric.plan.nodes import Plan
+from fabric.plan.printer import tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from fabric.clients.dataframe.session import Session as PlanSession
     from fabric.clients.session.view import View
 
 
@@ -119,7 +130,7 @@ class SparkPlanSession(Session):
         if not str(self.spark.sparkContext.master).startswith("local"):
             no_home()
         if self._own_home is None:
-            from fabric.clients.session.embedded import EmbeddedSession
+            from fabric.clients.session.local import EmbeddedSession
 
             self._own_home = EmbeddedSession(serve=True)
             closed(self._own_home)
@@ -141,3 +152,40 @@ class SparkPlanSession(Session):
 
     def __repr__(self) -> str:
         return f"Session({self.spark.sparkContext.master})"
+
+
+def collect(plan: Plan, session: PlanSession | None = None) -> pa.Table:
+    """All rows of `plan`, computed by Spark.
+
+    It runs in the Spark session of `session` when that is one on Spark, else in the active one of
+    this thread, else in one of this machine that starts now. Datasets are those of `session`.
+    """
+    may_run(plan, session)
+    root = check(chosen(plan)).root
+    refuse(root)  # before a Spark session starts
+    spark, home = _place(session)
+    return execute(root, spark, home)
+
+
+def explain(plan: Plan, session: PlanSession | None = None) -> str:
+    """The plan, what Spark would refuse of it, and Spark's own plan; nothing runs."""
+    checked = check(chosen(plan))
+    root = checked.root
+    spark, home = _place(session)
+    with as_ours(root), prepared(spark) as inside:
+        found = explained(checked, inside, home)
+    parts = [("plan", tree(root)), ("refused on Spark", found.refused)]
+    if found.left != "nothing":
+        parts.append(("left to Spark", found.left))
+    if found.refused == "nothing":
+        parts += [("Spark's optimised plan", found.optimised), ("Spark's plan", found.physical)]
+    return "\n\n".join(f"{title}\n{indent(body.rstrip(), '  ')}" for title, body in parts)
+
+
+def _place(session: PlanSession | None) -> tuple[SparkSession, FindHome]:
+    """The Spark session to run in, and where datasets are."""
+    if isinstance(session, SparkPlanSession):
+        return session.spark, session.home
+    if session is None:
+        return spark_session()[1], no_home
+    return spark_session()[1], lambda: DatasetHome.of(cast("Session", session))

@@ -13,7 +13,7 @@ import pytest
 import fabric
 from fabric.clients.cli import doctor
 from fabric.clients.cli.main import main
-from fabric.clients.session import default
+from fabric.clients.dataframe import session as sessions
 from fabric.clients.spark import session as spark_session
 
 Captured = pytest.CaptureFixture[str]
@@ -26,9 +26,9 @@ HEAD = (
 def no_sessions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a program's first line, though tests before this one may have sessions open."""
     with monkeypatch.context() as patched:
-        patched.setattr(default, "_open", [])
+        patched.setattr(sessions, "_open", [])
         yield
-        default.close_all()
+        sessions.close_all()
 
 
 @pytest.fixture
@@ -162,8 +162,8 @@ def test_explain_changes_nothing_else(file: Path, capsys: Captured) -> None:
     with fabric.connect() as session:
         job = session.read_arrow({"a": [1]}).write_dataset("kept")
         file.write_text(
-            "import fabric\nfrom fabric.clients.session import default\n"
-            'session = default.default_session()\nsession.drop_dataset("kept")\n'
+            "import fabric\nfrom fabric.clients.dataframe.session import default_session\n"
+            'session = default_session()\nsession.drop_dataset("kept")\n'
             f'session.drain("agent-1")\njob = session.job("{job.id}")\n'
             "job.release()\njob.restart().cancel()\n"
             'df = session.read_dataset("kept").limit(1)\n'
@@ -185,7 +185,7 @@ def test_explain_looks_at_a_plan_where_it_would_have_run(file: Path, capsys: Cap
         "import fabric\ndef main():\n    with fabric.connect(parallelism=3) as session:\n"
         '        session.read_arrow({"k": [1, 2]}).group_by("k").count().write_parquet("/x/y")\n'
     )
-    before = list(default._open)
+    before = list(sessions._open)
     assert main(["explain", str(file)]) == 1
     assert "there is no folder /x to write y in" in capsys.readouterr().err
     file.write_text(file.read_text().replace('write_parquet("/x/y")', "collect()"))
@@ -193,7 +193,7 @@ def test_explain_looks_at_a_plan_where_it_would_have_run(file: Path, capsys: Cap
     told = capsys.readouterr()
     assert "line 4 would run what is shown" in told.err
     assert "3 tasks" in told.out
-    assert default._open == before
+    assert sessions._open == before
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from fabric.clients.dataframe.durations import UNITS, parse_duration
-from fabric.clients.dataframe.streams.lengths import us
+from fabric.clients.dataframe.durations import UNITS, parse_duration, us
 from fabric.errors import PlanError
 from fabric.plan.durations import UNITS_US
 

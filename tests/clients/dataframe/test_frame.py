@@ -184,7 +184,7 @@ def test_looking_at_it_runs_nothing(flights: DataFrame, monkeypatch: pytest.Monk
     def no_session() -> None:
         raise AssertionError("a session was started")
 
-    monkeypatch.setattr("fabric.clients.session.default.default_session", no_session)
+    monkeypatch.setattr("fabric.clients.dataframe.actions.default_session", no_session)
     late = flights.filter(col("dep_delay") > 15).named("late")
     assert "DataFrame[carrier: string, dep_delay: int64, distance: double]" in repr(late)
     assert 'late: .filter(col("dep_delay") > 15)' in repr(late)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import fabric
-from fabric.clients.session.connect import find_token, parse_address
-from fabric.clients.session.default import common_session, default_session
+from fabric.clients.dataframe.session import common_session, default_session
+from fabric.clients.session.address import find_token, parse_address
 from fabric.control import control_pb2 as pb
 from fabric.errors import AuthError, ConfigError, NotFoundError, PlanError
 
@@ -90,15 +90,11 @@ def test_jobs_by_id(session: Any, control: Any) -> None:
 
 
 def test_frames_of_two_sessions_do_not_mix(session: Any, control: Any) -> None:
-    class Frame:
-        def __init__(self, session: Any) -> None:
-            self._session = session
-
     with type(session)(control) as other:
-        assert common_session([Frame(None), Frame(session), Frame(session)]) is session
-        assert common_session([Frame(None)]) is None
+        assert common_session([None, session, session]) is session
+        assert common_session([None]) is None
         with pytest.raises(PlanError, match="different sessions"):
-            common_session([Frame(session), Frame(other)])
+            common_session([session, other])
 
 
 def test_parallelism_is_checked(session: Any, control: Any) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import fabric
 from fabric import DataFrame
-from fabric.clients.dataframe.streams.targets import to_kafka
+from fabric.clients.dataframe.targets import to_kafka
 from fabric.io.codecs import make_encoder
 from fabric.io.streams import generator
 from fabric.plan.nodes import Node, Sink

@@ -9,7 +9,7 @@ import pytest
 
 import fabric
 from fabric import col
-from fabric.clients.session.default import default_session
+from fabric.clients.dataframe.session import default_session
 from fabric.clients.spark.plan import run
 from fabric.clients.spark.plan.session import SparkPlanSession
 from fabric.clients.spark.plan.settings import prepared

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fabric.clients.session.connect import is_spark
+from fabric.clients.session.address import is_spark
 
 PROGRAM = """
 import fabric

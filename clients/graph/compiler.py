@@ -13,7 +13,8 @@ from typing import Any
 from fabric.clients.dataframe import read, read_files
 from fabric.clients.dataframe.expr import Expr, as_column
 from fabric.clients.dataframe.frame import DataFrame
-from fabric.clients.dataframe.verbs.writing import dataset_target, file_target
+from fabric.clients.dataframe.options import roots_of
+from fabric.clients.dataframe.verbs.write import dataset_target, file_target
 from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources
@@ -191,7 +192,7 @@ def _target(given: dict[str, Any]) -> sources.Target | None:
             return dataset_target(value, **given)
         case "flight":
             uri, *path = value
-            roots = read.roots_of(
+            roots = roots_of(
                 uri,
                 options.pop("tls_roots", None),
                 options.get("token", ""),

@@ -14,13 +14,12 @@ from typing import TypeAlias, get_args
 from typing_extensions import Unpack
 
 from fabric.clients.dataframe.databases import Table, postgres_target
+from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import choice, whole
-from fabric.clients.dataframe.read import roots_of
-from fabric.clients.dataframe.read_files import file_options
-from fabric.clients.dataframe.streams.lengths import Length, maybe_us
+from fabric.clients.dataframe.options import file_options, roots_of
 from fabric.clients.dataframe.verbs.kafka import KafkaOptions, kafka_target
-from fabric.clients.dataframe.verbs.writing import dataset_target, partition_columns
+from fabric.clients.dataframe.verbs.write import dataset_target, partition_columns
 from fabric.errors import PlanError
 from fabric.io.files.folders import local_path
 from fabric.io.sinks.encoders import OPTIONS, check_options

@@ -11,7 +11,7 @@ import pytest
 
 import fabric
 from fabric import col, streams
-from fabric.clients.session.live import Receiver
+from fabric.clients.job.live import Receiver
 from fabric.clients.session.remote import RemoteSession
 from fabric.clients.session.session import Session
 from fabric.errors import CancelledError, FabricError, PlanError
@@ -67,7 +67,7 @@ def test_rows_come_in_order_and_leaving_the_loop_ends_the_job(session: Session) 
 def test_tasks_of_this_process_need_no_server(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fabric.clients.session.live.receiver", None)
+    monkeypatch.setattr("fabric.clients.job.live.receiver", None)
     rows = endless(session).iter_batches()
     assert next(rows).column("row")[0].as_py() == 0
     rows.close()  # type: ignore[attr-defined]

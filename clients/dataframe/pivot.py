@@ -7,7 +7,7 @@ arguments are null where the row belongs to another column.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import pyarrow as pa
 
@@ -15,17 +15,35 @@ from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import check_aggregates
-from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
+from fabric.clients.dataframe.lowering.pivot import pivoted, value_name
 from fabric.clients.dataframe.names import call_text, known_one, no_frame
+from fabric.clients.dataframe.verbs.base import F, Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan import nodes
 from fabric.plan.python import column_text
+from fabric.plan.stream_facts import stream_of
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
+VALUES_MAX = 1_000
 
 
-class PivotedGroupBy:
+def pivot_values(frame: Verbs, on: str) -> list[Any]:
+    """The different values of a column in order, found by a job that runs now."""
+    column = plan.Column(on)
+    chosen = frame._then(nodes.Select(frame._node, (column,)))
+    once: nodes.Node = nodes.Distinct(chosen._node)
+    if stream_of(chosen._node) is not None:
+        once = nodes.Deduplicate(chosen._node, (column,))
+    found = chosen._then(nodes.Limit(once, VALUES_MAX + 1)).collect()[0].to_pylist()
+    if len(found) > VALUES_MAX:
+        raise PlanError(
+            f"pivot: {on!r} has more than {VALUES_MAX} different values; give those you need: "
+            f'pivot(..., on_columns=["..."])'
+        )
+    return sorted(found, key=lambda value: (value is None, value))
+
+
+class PivotedGroupBy(Generic[F]):
     """Groups of equal keys, split into columns; ``.agg(...)`` makes one row of each group.
 
     Examples
@@ -41,7 +59,7 @@ class PivotedGroupBy:
 
     def __init__(
         self,
-        frame: DataFrame,
+        frame: F,
         keys: tuple[plan.Expr, ...],
         on: str,
         values: Sequence[Any] | None,
@@ -52,7 +70,7 @@ class PivotedGroupBy:
         self._on = on
         self._values = pivot_values(frame, on) if values is None else list(values)
 
-    def agg(self, *aggregates: Any, **named: Any) -> DataFrame:
+    def agg(self, *aggregates: Any, **named: Any) -> F:
         """Each aggregate for each value; with several the columns are ``value_name``."""
         exprs = [args.top(one) for one in args.flatten(aggregates)]
         exprs += args.expressions((), named, pa.schema([]))
@@ -65,27 +83,27 @@ class PivotedGroupBy:
         ]
         return self._frame._then(pivoted(self._frame._node, self._keys, self._on, columns))
 
-    def sum(self, *columns: str) -> DataFrame:
+    def sum(self, *columns: str) -> F:
         """The sums of `columns` for each value."""
         return self._each("sum", columns)
 
-    def mean(self, *columns: str) -> DataFrame:
+    def mean(self, *columns: str) -> F:
         """The means of `columns` for each value."""
         return self._each("mean", columns)
 
-    def min(self, *columns: str) -> DataFrame:
+    def min(self, *columns: str) -> F:
         """The smallest of `columns` for each value."""
         return self._each("min", columns)
 
-    def max(self, *columns: str) -> DataFrame:
+    def max(self, *columns: str) -> F:
         """The largest of `columns` for each value."""
         return self._each("max", columns)
 
-    def count(self) -> DataFrame:
+    def count(self) -> F:
         """How many rows there are for each value; null for none."""
         return self.agg(Expr(plan.Agg("count", None)).alias("count"))
 
-    def _each(self, function: str, columns: tuple[str, ...]) -> DataFrame:
+    def _each(self, function: str, columns: tuple[str, ...]) -> F:
         if not columns:
             line = call_text(function, "x")
             raise PlanError(f"{function} of a pivot needs a column, for example {line}")

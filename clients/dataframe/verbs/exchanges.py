@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.streams.lengths import Length, latency_us
+from fabric.clients.dataframe.durations import Length, latency_us
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.config import ByteSize, CheckpointConfig, StateBackend
 from fabric.errors import PlanError
@@ -15,9 +15,6 @@ from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.paths import STAR
 from fabric.plan.walk import rewrite, walk
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
 
 
 class RunningVerbs(Verbs):
@@ -32,7 +29,7 @@ class RunningVerbs(Verbs):
         kind: nodes.ExchangeKind | None = None,
         mode: nodes.ExchangeMode = "auto",
         compression: nodes.Compression = "none",
-    ) -> DataFrame:
+    ) -> Self:
         """Send rows between agents: by hash of `keys`, or in turn when there are none.
 
         Its partitions are Flight streams of their own; name it to find them again:
@@ -47,13 +44,13 @@ class RunningVerbs(Verbs):
             nodes.Exchange(self._node, chosen, names, n_partitions, mode, compression)
         )
 
-    def repartition(self, n_partitions: int | str, *keys: str) -> DataFrame:
+    def repartition(self, n_partitions: int | str, *keys: str) -> Self:
         """`exchange` with PySpark's arguments: ``repartition(8, "carrier")``."""
         if isinstance(n_partitions, str):
             return self.exchange(n_partitions, *keys)
         return self.exchange(*keys, n_partitions=n_partitions)
 
-    def named(self, path: str) -> DataFrame:
+    def named(self, path: str) -> Self:
         """The last step under an address such as ``"enrich/join"``; errors and `configure` use it.
 
         >>> from fabric import DataFrame, col
@@ -78,7 +75,7 @@ class RunningVerbs(Verbs):
         state: StateBackend | None = None,
         state_memory: int | str | None = None,
         tap: bool = False,
-    ) -> DataFrame:
+    ) -> Self:
         """Settings of the step at address `path`; what is None stays as it was.
 
         `latency` is how long a row of a stream that comes by this step may be gathered on its whole
@@ -111,8 +108,6 @@ class RunningVerbs(Verbs):
         >>> counts.configure("counts", state="arrow", state_memory="64 MB").columns
         ['key', 'count']
         """
-        from fabric.clients.dataframe.frame import DataFrame
-
         room = None if state_memory is None else ByteSize(state_memory)
         _check_state(state, room)
         before = self._config.get(path, nodes.NodeConfig())
@@ -134,7 +129,7 @@ class RunningVerbs(Verbs):
             if of_step != nodes.NodeConfig():  # no longer of what follows it
                 configs[path] = replace(config, parallelism=None, state=None, state_memory=None)
                 configs[f"{path}/rows"] = of_step
-        return DataFrame.of(node, configs, self._session)
+        return self.of(node, configs, self._session)
 
 
 def _check_state(state: StateBackend | None, room: ByteSize | None) -> None:

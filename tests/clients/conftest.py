@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from fabric.clients.session.partition import Partition
+from fabric.clients.job.host import Partition
 from fabric.clients.session.session import Session
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi

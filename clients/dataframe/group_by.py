@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import pyarrow as pa
 from pyarrow import types
@@ -13,34 +13,33 @@ from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.aggregate_methods import Interpolation, n_unique_of, quantile_args
 from fabric.clients.dataframe.aggregates import aggregate, refuse_windows
 from fabric.clients.dataframe.calls import helpful
+from fabric.clients.dataframe.durations import Length, maybe_us, us
 from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
-from fabric.clients.dataframe.lowering.grouping import (
+from fabric.clients.dataframe.lowering.grouping_sets import (
     KeySet,
     aggregate_sets,
     cube_sets,
     rollup_sets,
 )
-from fabric.clients.dataframe.lowering.mapped import map_groups
+from fabric.clients.dataframe.lowering.map import map_groups
 from fabric.clients.dataframe.lowering.streams import DOMAINS, Windows, stream_aggregate
 from fabric.clients.dataframe.names import call_text, choice, known_names, no_frame, whole
-from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
-from fabric.clients.dataframe.streams.windows import window_of
+from fabric.clients.dataframe.pivot import PivotedGroupBy
+from fabric.clients.dataframe.verbs.base import F
+from fabric.clients.dataframe.windows import window_of
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.event_windows import Trigger, Window
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Domain, Late
+from fabric.plan.printer import expr_text
 from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of
 from fabric.plan.stream_facts import stream_of
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.dataframe.pivoted import PivotedGroupBy
 
-
-class GroupBy:
+class GroupBy(Generic[F]):
     """Groups of rows with equal keys.
 
     Examples
@@ -55,7 +54,7 @@ class GroupBy:
 
     def __init__(
         self,
-        frame: DataFrame,
+        frame: F,
         keys: tuple[plan.Expr, ...],
         sets: tuple[KeySet, ...] | None = None,
         window: Windows | None = None,
@@ -78,7 +77,7 @@ class GroupBy:
         updates: bool = False,
         early: Length | None = None,
         early_rows: int | None = None,
-    ) -> GroupBy:
+    ) -> GroupBy[F]:
         """Groups of equal keys and the same window of a stream: ``window_start``, ``window_end``.
 
         Parameters
@@ -117,7 +116,7 @@ class GroupBy:
         )  # fmt: skip
         return GroupBy(self._frame, self._keys, window=chosen)
 
-    def agg(self, *aggregates: Any, **named: Any) -> DataFrame:
+    def agg(self, *aggregates: Any, **named: Any) -> F:
         """One row a group: aggregates, ``name=aggregate``, or PySpark's ``{"column": "sum"}``."""
         exprs: list[plan.Expr] = []
         for aggregate_ in args.flatten(aggregates):
@@ -130,7 +129,7 @@ class GroupBy:
             raise PlanError('agg needs an aggregate, for example agg(total=col("x").sum())')
         return self._aggregated(exprs)
 
-    def map_groups(self, function: Callable[[pa.Table], Any], schema: Any) -> DataFrame:
+    def map_groups(self, function: Callable[[pa.Table], Any], schema: Any) -> F:
         """The rows that `function` gives for the rows of each group: Arrow in, Arrow out.
 
         A group lies with one task as a whole, as one table with all columns of the frame, keys
@@ -154,7 +153,7 @@ class GroupBy:
         keys = {plan.output_name(key) for key in self._keys}
         return pa.schema([field for field in self._frame.schema if field.name not in keys])
 
-    def _aggregated(self, exprs: Sequence[plan.Expr]) -> DataFrame:
+    def _aggregated(self, exprs: Sequence[plan.Expr]) -> F:
         n_keys = len(self._keys)
         refuse_windows(exprs)
         below = self._frame._windowed((*self._keys, *exprs), "group_by")
@@ -177,7 +176,7 @@ class GroupBy:
         check_aggregates(aggs, schema, "agg", lambda given: f".agg({_listed(given)})")
 
     # ---- sets of keys
-    def rollup(self) -> GroupBy:
+    def rollup(self) -> GroupBy[F]:
         """All keys, all but the last, …, and none: subtotals and the total.
 
         >>> from fabric import DataFrame, count, grouping_id
@@ -188,11 +187,11 @@ class GroupBy:
         """
         return GroupBy(self._frame, self._keys, rollup_sets(len(self._keys)))
 
-    def cube(self) -> GroupBy:
+    def cube(self) -> GroupBy[F]:
         """Every subset of the keys."""
         return GroupBy(self._frame, self._keys, cube_sets(len(self._keys)))
 
-    def grouping_sets(self, sets: Sequence[Sequence[str] | str]) -> GroupBy:
+    def grouping_sets(self, sets: Sequence[Sequence[str] | str]) -> GroupBy[F]:
         """Each of the `sets` of keys, by their names: ``[["a", "b"], ["a"], []]``."""
         names = [plan.output_name(key) for key in self._keys]
         given = [[one] if isinstance(one, str) else list(one) for one in sets]
@@ -208,7 +207,7 @@ class GroupBy:
         return GroupBy(self._frame, self._keys,
                        tuple(tuple(name in one for name in names) for one in given))  # fmt: skip
 
-    def pivot(self, on: str, values: Sequence[Any] | None = None) -> PivotedGroupBy:
+    def pivot(self, on: str, values: Sequence[Any] | None = None) -> PivotedGroupBy[F]:
         """A column for each of `values` of the column `on`, as in PySpark.
 
         Without `values` a first job finds them.
@@ -218,137 +217,136 @@ class GroupBy:
         >>> df.group_by("k").pivot("m", ["x", "y"]).sum("v").collect().to_pylist()
         [{'k': 'a', 'x': 1, 'y': 2}]
         """
-        from fabric.clients.dataframe.pivoted import PivotedGroupBy
 
         if self._sets is not None:
             raise PlanError("a pivot needs plain groups: write .group_by(...).pivot(...)")
         return PivotedGroupBy(self._frame, self._keys, on, values)
 
     # ---- one aggregate of each column
-    def count(self) -> DataFrame:
+    def count(self) -> F:
         """How many rows each group has, as ``count``."""
         return self._aggregated([plan.Alias(plan.Agg("count", None), "count")])
 
-    def sum(self, *columns: str) -> DataFrame:
+    def sum(self, *columns: str) -> F:
         """The sums of `columns` (none given: of every number that is not a key)."""
         return self._each("sum", columns)
 
-    def mean(self, *columns: str) -> DataFrame:
+    def mean(self, *columns: str) -> F:
         """The means of `columns` (none given: of every number that is not a key)."""
         return self._each("mean", columns)
 
-    def min(self, *columns: str) -> DataFrame:
+    def min(self, *columns: str) -> F:
         """The smallest values of `columns` (none given: of every number that is not a key)."""
         return self._each("min", columns)
 
-    def max(self, *columns: str) -> DataFrame:
+    def max(self, *columns: str) -> F:
         """The largest values of `columns` (none given: of every number that is not a key)."""
         return self._each("max", columns)
 
-    def median(self, *columns: str) -> DataFrame:
+    def median(self, *columns: str) -> F:
         """The medians of `columns` (none given: of every number that is not a key)."""
         return self._each("median", columns)
 
     def quantile(
         self, quantile: float, *columns: str, interpolation: Interpolation = "nearest"
-    ) -> DataFrame:
+    ) -> F:
         """The exact quantiles of `columns` (none given: of every number that is not a key).
 
         Between two values the nearest, or as `interpolation` says; see ``col(…).quantile``.
         """
         return self._each("quantile", columns, quantile_args(quantile, interpolation))
 
-    def approx_quantile(self, quantile: float, *columns: str) -> DataFrame:
+    def approx_quantile(self, quantile: float, *columns: str) -> F:
         """Actual values about at `quantile` of `columns` (none given: of every number)."""
         literal = plan.Literal(float(quantile), pa.float64())
         return self._each("approx_quantile", columns, (literal,))
 
-    def var(self, *columns: str, ddof: int = 1) -> DataFrame:
+    def var(self, *columns: str, ddof: int = 1) -> F:
         """The variances of `columns` (none given: of every number that is not a key)."""
         return self._each("var" if ddof else "var_pop", columns)
 
-    def std(self, *columns: str, ddof: int = 1) -> DataFrame:
+    def std(self, *columns: str, ddof: int = 1) -> F:
         """The standard deviations of `columns` (none given: of every number, no key)."""
         return self._each("std" if ddof else "std_pop", columns)
 
-    def var_pop(self, *columns: str) -> DataFrame:
+    def var_pop(self, *columns: str) -> F:
         """The variances of all values of `columns` (none given: of every number, no key)."""
         return self._each("var_pop", columns)
 
-    def std_pop(self, *columns: str) -> DataFrame:
+    def std_pop(self, *columns: str) -> F:
         """The standard deviations of all values of `columns` (none given: of every number)."""
         return self._each("std_pop", columns)
 
-    def skewness(self, *columns: str) -> DataFrame:
+    def skewness(self, *columns: str) -> F:
         """The skewness of `columns` (none given: of every number that is not a key)."""
         return self._each("skewness", columns)
 
-    def kurtosis(self, *columns: str) -> DataFrame:
+    def kurtosis(self, *columns: str) -> F:
         """The kurtosis of `columns` (none given: of every number that is not a key)."""
         return self._each("kurtosis", columns)
 
-    def first(self, *columns: str) -> DataFrame:
+    def first(self, *columns: str) -> F:
         """A value of `columns` (none given: of all), the first met; rows have no order."""
         return self._each("first", columns, numbers=False)
 
-    def last(self, *columns: str) -> DataFrame:
+    def last(self, *columns: str) -> F:
         """A value of `columns` (none given: of all), the last met; rows have no order."""
         return self._each("last", columns, numbers=False)
 
-    def any_value(self, *columns: str) -> DataFrame:
+    def any_value(self, *columns: str) -> F:
         """Some value of `columns` (none given: of all) that is not null."""
         return self._each("any_value", columns, numbers=False)
 
-    def count_distinct(self, *columns: str) -> DataFrame:
+    def count_distinct(self, *columns: str) -> F:
         """How many different values `columns` (none given: all) have."""
         return self._each("count_distinct", columns, numbers=False)
 
-    def n_unique(self, *columns: str) -> DataFrame:
+    def n_unique(self, *columns: str) -> F:
         """How many different values `columns` (none given: all) have, null counted as one."""
         names = args.flatten(columns) or self._values(numbers=False)
         return self._aggregated([n_unique_of(plan.Column(name)) for name in names])
 
-    def len(self, name: str = "len") -> DataFrame:
+    def len(self, name: str = "len") -> F:
         """How many rows each group has, in a column called `name`, as in Polars."""
         return self._aggregated([plan.Alias(plan.Agg("count", None), name)])
 
-    def approx_distinct(self, *columns: str) -> DataFrame:
+    def approx_distinct(self, *columns: str) -> F:
         """About how many different values `columns` (none given: all) have."""
         return self._each("approx_distinct", columns, numbers=False)
 
-    def collect(self, *columns: str) -> DataFrame:
+    def collect(self, *columns: str) -> F:
         """The lists of values of `columns` (none given: of all), nulls left out, in any order."""
         return self._each("collect", columns, numbers=False)
 
-    def count_if(self, *columns: str) -> DataFrame:
+    def count_if(self, *columns: str) -> F:
         """For how many rows `columns` are true."""
         return self._each("count_if", columns, numbers=False)
 
-    def bool_and(self, *columns: str) -> DataFrame:
+    def bool_and(self, *columns: str) -> F:
         """Whether all values of `columns` are true."""
         return self._each("bool_and", columns, numbers=False)
 
-    def bool_or(self, *columns: str) -> DataFrame:
+    def bool_or(self, *columns: str) -> F:
         """Whether any value of `columns` is true."""
         return self._each("bool_or", columns, numbers=False)
 
-    def corr(self, column: str, other: str) -> DataFrame:
+    def corr(self, column: str, other: str) -> F:
         """Pearson's correlation of two columns."""
         return self._each("corr", (column,), (plan.Column(other),))
 
-    def covar_samp(self, column: str, other: str) -> DataFrame:
+    def covar_samp(self, column: str, other: str) -> F:
         """The covariance of a sample of two columns."""
         return self._each("covar_samp", (column,), (plan.Column(other),))
 
-    def covar_pop(self, column: str, other: str) -> DataFrame:
+    def covar_pop(self, column: str, other: str) -> F:
         """The covariance of all rows of two columns."""
         return self._each("covar_pop", (column,), (plan.Column(other),))
 
-    def min_by(self, column: str, by: str) -> DataFrame:
+    def min_by(self, column: str, by: str) -> F:
         """The value of `column` in the row of each group where `by` is smallest."""
         return self._each("min_by", (column,), (plan.Column(by),))
 
-    def max_by(self, column: str, by: str) -> DataFrame:
+    def max_by(self, column: str, by: str) -> F:
         """The value of `column` in the row of each group where `by` is largest."""
         return self._each("max_by", (column,), (plan.Column(by),))
 
@@ -360,7 +358,7 @@ class GroupBy:
         rest: tuple[plan.Expr, ...] = (),
         *,
         numbers: bool = True,
-    ) -> DataFrame:
+    ) -> F:
         names = args.flatten(columns) or self._values(numbers)
         return self._aggregated([plan.Agg(function, plan.Column(name), rest) for name in names])
 
@@ -382,8 +380,6 @@ class GroupBy:
         raise PlanError(f"groups have no columns; write: .agg(col({name}).sum())")
 
     def __repr__(self) -> str:
-        from fabric.plan.printer import expr_text
-
         keys = ", ".join(expr_text(key) for key in self._keys)
         return f"GroupBy({keys}); .agg(...) makes one row of each group"
 

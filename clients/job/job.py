@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from fabric.clients.session.dry_run import may_change
-from fabric.clients.session.progress import JobProgress
-from fabric.clients.session.status import Status, headline
+from fabric.clients.job.dry_run import may_change
+from fabric.clients.job.status import JobProgress, Status, headline
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES, ControlApi
 from fabric.control.errors import from_detail
@@ -26,8 +25,7 @@ from fabric.telemetry.logs import logger
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from fabric.clients.session.partition import Partition
-    from fabric.clients.session.session import Session
+    from fabric.clients.job.host import JobHost, Partition
 
 _log = logger("fabric.session")
 
@@ -48,7 +46,7 @@ class Job:
     """
 
     def __init__(
-        self, session: Session, status: pb.JobStatus, drops_late: frozenset[str] = frozenset()
+        self, session: JobHost, status: pb.JobStatus, drops_late: frozenset[str] = frozenset()
     ) -> None:
         """`drops_late` are the paths of steps whose late rows nobody reads."""
         self.session = session

@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 import pyarrow as pa
 
+from fabric.clients.dataframe import formats
+from fabric.clients.dataframe.durations import Length, us
 from fabric.clients.dataframe.formats import to_format
+from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.names import choice, text, whole
-from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.clients.dataframe.session import Session
 from fabric.errors import ConfigError, PlanError
+from fabric.io.files.options import check_names
 from fabric.plan import sources
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import StreamScan
 from fabric.plan.sources import KafkaStream, RowFormat
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.session.session import Session
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime | Mapping[str, int | Mapping[int, int]]
 _VERB = "read_kafka"
@@ -154,8 +154,6 @@ def read_kafka(
     >>> clicks.columns
     ['id', 'user', 'page', 'at']
     """
-    from fabric.clients.dataframe.frame import DataFrame
-
     places = servers if isinstance(servers, str) else ",".join(servers)
     given = KafkaStream(places, until=_one_of(until, "until", sources.Until))
     try:
@@ -174,10 +172,10 @@ def _source(
     options: KafkaOptions,
 ) -> tuple[KafkaStream, pa.Schema]:
     """The source, and its columns."""
+    # for start-up time: they bring librdkafka
     from fabric.io.codecs.subjects import settled
-    from fabric.io.files.options import check_names
-    from fabric.io.kafka.settings import set_apart
-    from fabric.io.kafka.splits import check, kafka_schema
+    from fabric.io.kafka.settings import set_apart  # for start-up time, too
+    from fabric.io.kafka.splits import check, kafka_schema  # for start-up time, too
 
     check_names(_VERB, KafkaOptions.__annotations__, list(options))
     format, schema, key, start = read
@@ -255,8 +253,6 @@ def _with_registry(format: RowFormat, registry: str) -> RowFormat:
     """`format` with the registry given by `registry=`."""
     if not registry:
         return format
-    from fabric.clients.dataframe import formats
-
     if format.name not in ("json", "avro", "protobuf"):
         raise PlanError(
             f"{_VERB}: a schema registry supports json, avro and protobuf, not "

@@ -28,7 +28,7 @@ from fabric.plan.sources import FlightTarget, StreamTarget
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fabric.clients.session.job import Job
+    from fabric.clients.job.job import Job
 
 PATIENCE_S = 25.0
 """How long a reader may hold its stream up; an agent waits a little longer for an answer."""

@@ -11,8 +11,8 @@ One job: the public names, as ``fabric.streams``.
 from __future__ import annotations
 
 from fabric.clients.dataframe.calls import helpful_functions
-from fabric.clients.dataframe.streams.kafka import read_kafka
-from fabric.clients.dataframe.streams.read import (
+from fabric.clients.dataframe.read_kafka import read_kafka
+from fabric.clients.dataframe.read_stream import (
     files,
     flight,
     generator,
@@ -20,14 +20,14 @@ from fabric.clients.dataframe.streams.read import (
     read_stream,
     replay,
 )
-from fabric.clients.dataframe.streams.states import (
+from fabric.clients.dataframe.states import (
     aggregating_state,
     list_state,
     map_state,
     reducing_state,
     value_state,
 )
-from fabric.clients.dataframe.streams.targets import (
+from fabric.clients.dataframe.targets import (
     to_blackhole,
     to_dataset,
     to_files,
@@ -35,7 +35,7 @@ from fabric.clients.dataframe.streams.targets import (
     to_kafka,
     to_postgres,
 )
-from fabric.clients.dataframe.streams.windows import (
+from fabric.clients.dataframe.windows import (
     count_window,
     cumulative,
     global_window,

@@ -6,7 +6,7 @@ what ``.window("1 hour", slide="5 minutes")`` means.
 
 from __future__ import annotations
 
-from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.clients.dataframe.durations import Length, us
 from fabric.errors import PlanError
 from fabric.plan.durations import DURATION_US_MAX
 from fabric.plan.event_windows import (

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fabric.clients.session import progress
-from fabric.clients.session.job import Job
+from fabric.clients.job import status as shown
+from fabric.clients.job.job import Job
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, ExpressionError, InternalError, PeerLostError
 
@@ -126,13 +126,13 @@ def test_a_wait_for_slots_is_shown(job: Job, control: Any) -> None:
 def test_a_wait_that_lasts_is_a_warning_where_nothing_is_drawn(
     control: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    display = progress.JobProgress()
+    monkeypatch.setattr(shown, "QUIET_S", 0.0)
+    display = shown.JobProgress()
     waiting = control.status(pb.JOB_QUEUED, waiting="needs 1 slot")
     display.show(waiting)
     display.show(waiting)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(progress, "PATIENT_S", 0.0)
+    monkeypatch.setattr(shown, "PATIENT_S", 0.0)
     display.show(waiting)
     display.show(waiting)
     said = capsys.readouterr().err
@@ -154,14 +154,14 @@ def test_progress_is_for_long_work_on_terminals(
 ) -> None:
     status = control.status(pb.JOB_RUNNING, stages=STAGES)
     for enabled, quiet_s in ((False, 0.0), (True, 60.0), (None, 0.0)):
-        monkeypatch.setattr(progress, "QUIET_S", quiet_s)
-        display = progress.JobProgress(enabled=enabled)
+        monkeypatch.setattr(shown, "QUIET_S", quiet_s)
+        display = shown.JobProgress(enabled=enabled)
         display.show(status)
         display.close()
     assert capsys.readouterr().err == ""
     assert not sys.stderr.isatty()
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    display = progress.JobProgress(enabled=True)
+    monkeypatch.setattr(shown, "QUIET_S", 0.0)
+    display = shown.JobProgress(enabled=True)
     display.show(status)
     display.show(status)
     display.close()

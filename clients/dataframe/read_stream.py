@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from fabric.clients.dataframe.durations import Length, us
+from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.names import choice, column_name, number, unknown_name, whole
-from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.clients.dataframe.options import file_options
+from fabric.clients.dataframe.session import Session
 from fabric.errors import PlanError
+from fabric.io.files.folders import ENDINGS, local_path
 from fabric.plan import sources
 from fabric.plan.nodes import Node, Scan, StreamScan
-
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.session.session import Session
 
 _NEXMARK, _FLIGHT = sources.NexmarkStream(), sources.FlightStream("")
 _SEED_MAX = 1 << 63
@@ -43,8 +43,6 @@ def read_stream(
     ['id', 'name']
     """
     if isinstance(source, str | Path):
-        from fabric.io.files.folders import local_path
-
         return files(local_path(source, "read_stream"), session=session, **options)
     if not isinstance(source, sources.StreamSource):
         raise PlanError(
@@ -109,8 +107,7 @@ def files(
     >>> rows.side_output("unreadable").select("offset", "data").collect().to_pylist()
     [{'offset': 8, 'data': b'2\\n'}]
     """
-    from fabric.clients.dataframe.read_files import file_options
-    from fabric.io.streams.ordered import FORMATS
+    from fabric.io.streams.ordered import FORMATS  # for start-up time
 
     where, kind = _place(path, format)
     source = sources.FollowedFiles(
@@ -129,8 +126,6 @@ def files(
 
 def _place(path: str | Path, format: str | None) -> tuple[Path, Any]:
     """Where the files are, and their format as a plan says it."""
-    from fabric.io.files.folders import local_path
-
     where = local_path(path, "files")
     if format is None:
         format = _format_of(where)
@@ -139,8 +134,7 @@ def _place(path: str | Path, format: str | None) -> tuple[Path, Any]:
 
 def _format_of(path: Path) -> str:
     """The format that a path, or the first file in it, ends with."""
-    from fabric.io.files.folders import ENDINGS
-    from fabric.io.streams.followed import names_in
+    from fabric.io.streams.followed import names_in  # for start-up time
 
     for name in [path.name, *(sorted(names_in(str(path))) if path.is_dir() else ())]:
         for format in _FORMATS:
@@ -269,8 +263,6 @@ def replay(
 
 def _just_read(frame: Any) -> Scan:
     """The scan of a frame that is nothing but that."""
-    from fabric.clients.dataframe.frame import DataFrame
-
     node: Node | None = frame.plan.root if isinstance(frame, DataFrame) else None
     if isinstance(node, Scan) and node.columns is None and node.predicate is None:
         return node
@@ -329,13 +321,11 @@ def _stream(
     source: sources.StreamSource, schema: SchemaLike | None, session: Session | None
 ) -> DataFrame:
     if schema is None:
-        from fabric.io.streams import stream_schema
+        from fabric.io.streams import stream_schema  # for start-up time
 
         schema = stream_schema(source)
     return _frame(StreamScan(source, to_schema(schema, "read_stream")), session)
 
 
 def _frame(node: Node, session: Session | None) -> DataFrame:
-    from fabric.clients.dataframe.frame import DataFrame
-
     return DataFrame.of(node, None, session)

@@ -18,14 +18,14 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fabric.clients.session.session import Session
+    from fabric.clients.job.host import JobHost
     from fabric.plan.nodes import Plan
 
 
 class NotRun(BaseException):
     """This would have been run in `session`, None for wherever it may."""
 
-    def __init__(self, plan: Plan, session: Session | None) -> None:
+    def __init__(self, plan: Plan, session: JobHost | None) -> None:
         super().__init__()
         self.plan, self.session = plan, session
 
@@ -52,7 +52,7 @@ def dry_run(program: str = "") -> Iterator[DryRun]:
     ...     from_dict({"a": [1]}).collect()
     Traceback (most recent call last):
       ...
-    fabric.clients.session.dry_run.NotRun
+    fabric.clients.job.dry_run.NotRun
     """
     block = DryRun()
     traced, hook = sys.gettrace(), threading.excepthook
@@ -83,7 +83,7 @@ def _stops(block: DryRun, program: str) -> Callable[[FrameType, str, Any], Any]:
     return lambda frame, event, _: in_program if frame.f_code.co_filename == program else None
 
 
-def may_run(plan: Plan, session: Session | None) -> None:
+def may_run(plan: Plan, session: JobHost | None) -> None:
     """Called before a plan is run: raise `NotRun` in a `dry_run`."""
     if _BLOCKS:
         stopped = NotRun(plan, session)

@@ -20,9 +20,9 @@ from fabric.clients.dataframe.names import (
     text,
     whole,
 )
-from fabric.clients.dataframe.read import roots_of
-from fabric.clients.dataframe.read_files import file_options
+from fabric.clients.dataframe.options import file_options, roots_of
 from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError
 from fabric.ids import check_name
 from fabric.io.files.folders import ENDINGS, local_path
@@ -34,8 +34,8 @@ from fabric.plan.sources import DatasetMode, FileMode, PostgresMode
 from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
-    from fabric.clients.dataframe.streams.lengths import Length
-    from fabric.clients.session.job import Job
+    from fabric.clients.dataframe.durations import Length
+    from fabric.clients.job.job import Job
 
 _PACKED = re.compile(r"\.(gz|bz2|zst|lz4|xz|zip|snappy|br)", re.IGNORECASE)
 
@@ -228,8 +228,6 @@ class WritingVerbs(Verbs):
         ...     session.view("totals").get(3)["key"]
         3
         """
-        from fabric.clients.dataframe.verbs.kafka import upserted  # which imports this module
-
         if stream_of(self._node) is None:
             raise PlanError(
                 "materialize keeps the newest rows of a stream, and this is a table; write: "

@@ -21,9 +21,9 @@ import pyarrow as pa
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import FabricEngine
 from fabric.agent.runtime import AgentRuntime
-from fabric.clients.dataframe.streams.lengths import Length
-from fabric.clients.session.dry_run import may_run
-from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
+from fabric.clients.dataframe.durations import Length
+from fabric.clients.job.dry_run import may_run
+from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
 from fabric.config import FabricHome
@@ -51,7 +51,7 @@ from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.session.job import Job
+    from fabric.clients.job.job import Job
 
 _log = logger("fabric.session")
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.literal import to_dtype
 from fabric.clients.dataframe.udf import UserFunction
 from fabric.errors import PlanError
@@ -59,8 +60,6 @@ def _exploded(
     source: nodes.Node, rows: plan.Expr, function: Any, schema: pa.Schema, verb: str
 ) -> nodes.Node:
     lists = UserFunction(function, pa.list_(pa.struct(list(schema))), "arrow")
-    from fabric.clients.dataframe.expr import Expr
-
     made = plan.Alias(lists(Expr(rows)).node, _ROWS)
     node: nodes.Node = nodes.Select(source, (made,), path=f"{verb}_*/function")
     node = nodes.Explode(node, _ROWS, path=f"{verb}_*/explode")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric import col, row_number
-from fabric.clients.dataframe.lowering.windows import has_window, plain_windows, windowed
+from fabric.clients.dataframe.lowering.over import has_window, plain_windows, windowed
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 

@@ -1,15 +1,22 @@
-"""A partition of a job's node as a Flight client sees it."""
+"""Where a job runs, as its handle asks it, and the partitions that any Flight client reads there.
+
+One job: `JobHost`, which every session is, and `Partition`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fabric.config import TLS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.flight as fl
+
+    from fabric.control import control_pb2 as pb
+    from fabric.control.api import ControlApi
 
 LOSSLESS = (b"fabric.tap", b"lossless")
 """The header with which tickets of pipelined exchanges hold the job up rather than skip rows."""
@@ -58,3 +65,30 @@ def partitions_of(info: fl.FlightInfo, path: tuple[str, ...]) -> Iterator[Partit
             locations=tuple(uri for uri in found if uri.startswith("grpc")),
             ticket=endpoint.ticket.ticket,
         )
+
+
+class JobHost(Protocol):
+    """What the handle of a job needs of the session that it was submitted to."""
+
+    @property
+    def control(self) -> ControlApi:
+        """The coordinator."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be asked."""
+
+    def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
+        """The rows of a finished job."""
+
+    def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
+        """What Flight says about the partitions of `node_path`."""
+
+    def logs(self, job_id: str) -> list[dict[str, Any]]:
+        """What agents logged about a job lately, oldest first."""
+
+    def ended(self, job_id: str) -> None:
+        """A handle saw that its job has ended."""
+
+    def job_ended(self, job_id: str) -> None:
+        """Forget what was kept for a job while it ran."""

@@ -14,10 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.arguments import flatten, sort_keys
+from fabric.clients.dataframe.durations import parse_duration
+from fabric.clients.dataframe.types import column_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.durations import UNITS_US
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.mend import moved_call
+from fabric.plan.printer import expr_text
 from fabric.plan.walk import fold, with_expr_children
 
 Ends = tuple[int | None, int | None]
@@ -147,8 +152,6 @@ def over(expr: plan.Expr, spec: WindowSpec) -> plan.Expr:
 
     done = fold(expr, one).whole
     if done is expr:
-        from fabric.plan.printer import expr_text
-
         text = expr_text(expr)
         raise PlanError(
             f"over needs an aggregate or a window function, and {text} has none that still "
@@ -185,17 +188,12 @@ def _frame_of(agg: plan.Agg, spec: WindowSpec) -> plan.Frame | None:
 
 
 def _partition(columns: Sequence[Any]) -> tuple[plan.Expr, ...]:
-    from fabric.clients.dataframe.arguments import flatten, top_expr
-    from fabric.clients.dataframe.types import to_node
-
-    return tuple(to_node(top_expr(column)) for column in flatten(columns) if column is not None)
+    return tuple(column_node(column) for column in flatten(columns) if column is not None)
 
 
 def _order(
     columns: Sequence[Any], descending: bool | Sequence[bool], nulls_last: bool | None
 ) -> tuple[plan.SortKey, ...]:
-    from fabric.clients.dataframe.arguments import sort_keys
-
     return sort_keys(columns, descending, nulls_last)
 
 
@@ -224,9 +222,6 @@ def _in_time(order: tuple[plan.SortKey, ...], ends: Any) -> tuple[tuple[plan.Sor
 
 def _micros(end: Any) -> int | None:
     """An end of a range in microseconds; 0 and None are themselves."""
-    from fabric.clients.dataframe.durations import parse_duration
-    from fabric.plan.durations import UNITS_US
-
     if end is None or (type(end) is int and end == 0):
         return None if end is None else 0
     number, unit = parse_duration(end)

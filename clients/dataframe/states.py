@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype
 from fabric.clients.dataframe.names import choice
-from fabric.clients.dataframe.streams.lengths import Length, maybe_us
 from fabric.clients.dataframe.udf import own_object
 from fabric.errors import PlanError
 from fabric.plan.nodes import StateField, StateKind, TtlOn

@@ -1,0 +1,1 @@
+"""The handle of a running job, and what it shows of it."""
