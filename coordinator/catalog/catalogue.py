@@ -1,6 +1,6 @@
 """The dataset catalogue: which datasets exist, and the open transactions on them.
 
-One job: begin, commit, abort, drop and list as pure state changes. Every change comes back as the
+`Catalogue` begins, commits, aborts, drops and lists as pure state changes. Every change comes back as the
 records to write first; the rows themselves lie with the owners (`fabric.io.dataset`). A commit
 publishes just the attempts it lists, all at once, and may be repeated.
 """
@@ -10,57 +10,30 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 
-from fabric._cython.shuffle.wire.unfolding import check_schema
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import is_kept, job_of, n_replicas
-from fabric.coordinator.catalog.replicas import in_common, spread_out
+from fabric.coordinator.catalog.replicas import spread_out
+from fabric.coordinator.catalog.transactions import (
+    Transaction,
+    check_append,
+    check_begin,
+    check_parts,
+    check_same,
+    owners_of_both,
+    part_line,
+    read_schema,
+    transaction_of,
+)
 from fabric.coordinator.catalog.views import shown
-from fabric.coordinator.core.agents.validation import COUNT_MAX
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.submit.idempotency import check_key
-from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
-from fabric.ids import check_name
-from fabric.plan.bounds import DATASET_PARTITIONS_MAX
+from fabric.errors import ConfigError, NotFoundError, PeerLostError
 
-MODES = ("create", "append", "overwrite")
 ROWS_MAX = (1 << 63) - 1
-_SCHEMA_BYTES_MAX = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
-    """One begun write; `version` is that of the dataset once committed, 0 before."""
-
-    transaction: str
-    name: str
-    schema: str
-    keys: tuple[str, ...]
-    owners: tuple[str, ...]
-    mode: str
-    idempotency_key: str
-    begun_s: float
-    version: int = 0
-    replicas: int = 1
-    subject: str = ""
-    """Whose the idempotency key is; "": a job's."""
-    committed: tuple[str, ...] = ()
-    """The parts that were committed, as `_line` writes them."""
-
-    def location(self) -> pb.DatasetLocation:
-        """What a writer needs to know: where each partition goes."""
-        return pb.DatasetLocation(
-            name=self.name,
-            version=self.version,
-            schema=base64.b64decode(self.schema),
-            keys=self.keys,
-            n_partitions=len(self.owners) // self.replicas,
-            owners=self.owners,
-            replicas=self.replicas,
-        )
 
 
 class Catalogue:
@@ -75,7 +48,7 @@ class Catalogue:
     ) -> None:
         """Take what a store kept."""
         self._datasets = {k: pb.DatasetLocation.FromString(value) for k, value in datasets}
-        self._transactions = {key: _from_record(value) for key, value in transactions}
+        self._transactions = {key: transaction_of(value) for key, value in transactions}
 
     def find(self, name: str) -> pb.DatasetLocation | None:
         """The dataset `name`, if there is one."""
@@ -112,7 +85,7 @@ class Catalogue:
             for known in self._transactions.values():
                 if (known.subject, known.idempotency_key, known.name) == asked:
                     return known, []
-        schema, keys = _check_begin(request)
+        schema, keys = check_begin(request)
         owners, replicas = self._owners(request, schema, agents)
         transaction = Transaction(
             transaction=transaction_id,
@@ -133,9 +106,9 @@ class Catalogue:
     ) -> tuple[pb.DatasetLocation, list[Write], pb.DatasetLocation | None]:
         """Publish the listed attempts. The third value is the changed dataset, None on a repeat."""
         transaction = self._transaction(request.transaction)
-        parts = _check_parts(transaction, request.parts)
+        parts = check_parts(transaction, request.parts)
         if transaction.version:
-            _check_same(transaction, parts)
+            check_same(transaction, parts)
             known = self._datasets.get(transaction.name)
             return known or transaction.location(), [], None
         current = self._datasets.get(transaction.name)
@@ -144,7 +117,7 @@ class Catalogue:
         appends = transaction.mode == "append" and current is not None
         location = transaction.location()
         if appends and current is not None:
-            location.owners[:] = _owners_of_both(current, location)
+            location.owners[:] = owners_of_both(current, location)
         location.version = 1 + (current.version if current is not None else 0)
         location.made_by = "" if transaction.subject else transaction.idempotency_key
         if appends and current is not None:
@@ -157,7 +130,9 @@ class Catalogue:
                 f"dataset {location.name!r} would have {location.rows} rows, at most {ROWS_MAX} "
                 "can be counted"
             )
-        done = replace(transaction, version=location.version, committed=tuple(map(_line, parts)))
+        done = replace(
+            transaction, version=location.version, committed=tuple(map(part_line, parts))
+        )
         self._datasets[location.name] = location
         return location, [_record(location), self._put(done)], location
 
@@ -241,7 +216,7 @@ class Catalogue:
                 "write to another dataset"
             )
         if current is not None and request.mode == "append":
-            _check_append(request, current, schema)
+            check_append(request, current, schema)
             return tuple(current.owners), n_replicas(current)
         if not agents:
             raise PeerLostError(
@@ -273,137 +248,9 @@ class Catalogue:
         return Write("transactions", transaction_id, None)
 
 
-def _check_begin(request: pb.DatasetBegin) -> tuple[pa.Schema, tuple[str, ...]]:
-    check_name(request.name, "dataset name")
-    if request.mode not in ("", *MODES):
-        raise ConfigError(f"mode {request.mode[:40]!r} is unknown; use one of {', '.join(MODES)}")
-    if request.n_partitions > DATASET_PARTITIONS_MAX:
-        raise ConfigError(
-            f"a dataset has at most {DATASET_PARTITIONS_MAX} partitions, got {request.n_partitions}"
-        )
-    schema = read_schema(request.schema)
-    for key in request.keys:
-        if schema.get_field_index(key) < 0:
-            raise ConfigError(
-                f"key {key[:128]!r} is not a column of the dataset; its columns are "
-                f"{', '.join(schema.names[:20])}"
-            )
-    return schema, tuple(request.keys)
-
-
-def _check_append(request: pb.DatasetBegin, current: pb.DatasetLocation, schema: pa.Schema) -> None:
-    expected = read_schema(current.schema)
-    if not schema.equals(expected):
-        raise DataError(
-            f"dataset {request.name!r} has columns {_columns(expected)}, the rows to append have "
-            f"{_columns(schema)}"
-        )
-    check_layout(request.keys, request.n_partitions, request.replicas, current)
-
-
-def check_layout(
-    keys: Sequence[str], n_partitions: int, replicas: int, current: pb.DatasetLocation
-) -> None:
-    """Refuse an append that asks for other partitions or replicas than there are; none: any."""
-    if keys and tuple(keys) != tuple(current.keys):
-        raise ConfigError(
-            f"dataset {current.name!r} is partitioned by {list(current.keys)}, an append can't "
-            f"partition by {list(keys)}"
-        )
-    if n_partitions not in (0, current.n_partitions):
-        raise ConfigError(
-            f"dataset {current.name!r} has {current.n_partitions} partitions, an append can't "
-            f"have {n_partitions}"
-        )
-    check_replicas(replicas, current)
-
-
-def check_replicas(asked: int, current: pb.DatasetLocation) -> None:
-    """Refuse an append that asks for another number of replicas than there are; 0: any."""
-    if asked not in (0, n_replicas(current)):
-        raise ConfigError(
-            f"dataset {current.name!r} has replicas={n_replicas(current)}, an append can't have "
-            f"replicas={asked}; overwrite it, or leave replicas out"
-        )
-
-
-def _owners_of_both(current: pb.DatasetLocation, appended: pb.DatasetLocation) -> tuple[str, ...]:
-    """The owners that hold the rows there are and those appended: some may have moved meanwhile."""
-    same = (current.keys, n_replicas(current)) == (appended.keys, appended.replicas)
-    owners = in_common(current.owners, appended.owners, appended.replicas)
-    if owners is None or not same:
-        raise ConfigError(
-            f"dataset {current.name!r} was replaced after this append began; begin again"
-        )
-    return owners
-
-
-def _check_parts(
-    transaction: Transaction, parts: Iterable[pb.CommittedPart]
-) -> list[pb.CommittedPart]:
-    checked: list[pb.CommittedPart] = []
-    writers: set[str] = set()
-    for part in parts:
-        if part.transaction not in ("", transaction.transaction):
-            raise ConfigError(f"part of writer {part.writer!r} belongs to another transaction")
-        if part.writer in writers:
-            raise ConfigError(
-                f"writer {part.writer!r} is listed twice; a commit takes one attempt of a writer"
-            )
-        writers.add(check_name(part.writer, "writer"))
-        if part.rows > COUNT_MAX:
-            raise ConfigError(f"writer {part.writer!r} can't have put {part.rows} rows")
-        kept = pb.CommittedPart()
-        kept.CopyFrom(part)
-        kept.transaction = transaction.transaction
-        checked.append(kept)
-    return checked
-
-
-def _check_same(transaction: Transaction, parts: Sequence[pb.CommittedPart]) -> None:
-    """Refuse to commit again with other parts: those rows would be thought to be there.
-
-    Fewer are fine: a task of a stream that has not heard of a commit names its part of it again.
-    """
-    if not set(transaction.committed).issuperset(map(_line, parts)):
-        raise ConfigError(
-            f"transaction {transaction.transaction} on dataset {transaction.name!r} is committed "
-            "already, with other parts; a commit is repeated with the same parts, other rows need "
-            "a transaction of their own"
-        )
-
-
-def _line(part: pb.CommittedPart) -> str:
-    return f"{part.writer} {part.attempt} {part.rows}"
-
-
-def read_schema(data: bytes) -> pa.Schema:
-    """Read a schema that came over the wire; `DataError` when it is none."""
-    if len(data) > _SCHEMA_BYTES_MAX:
-        raise DataError(f"a schema takes at most {_SCHEMA_BYTES_MAX} bytes, got {len(data)}")
-    check_schema(data)
-    try:
-        schema = pa.ipc.read_schema(pa.py_buffer(data))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError("the schema can't be read as an Arrow IPC schema message") from error
-    if len(set(schema.names)) != len(schema.names):
-        raise DataError("the schema names a column twice; column names must differ")
-    return schema
-
-
 def _record(location: pb.DatasetLocation) -> Write:
     return Write("datasets", location.name, location.SerializeToString(deterministic=True))
 
 
 def _exists(name: str) -> ConfigError:
     return ConfigError(f"dataset {name!r} exists already; use mode 'append' or 'overwrite'")
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)
-
-
-def _from_record(data: bytes) -> Transaction:
-    values = json.loads(data)
-    lists = ("keys", "owners", "committed")
-    return Transaction(**{**values, **{name: tuple(values[name]) for name in lists}})

@@ -30,7 +30,8 @@ from fabric.coordinator.runtime.checkpoint_files import listed
 from fabric.coordinator.runtime.driver import CoreDriver
 from fabric.coordinator.runtime.job_pages import page
 from fabric.coordinator.runtime.log import Log
-from fabric.coordinator.submit.preparation import Prepared, Surroundings, prepare
+from fabric.coordinator.submit.preparation import Prepared, prepare
+from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import PlanError
 from fabric.ids import new_id
 from fabric.security.tokens import Signer

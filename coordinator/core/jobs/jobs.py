@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fabric.checkpoint.manifest import Manifest, Seal
-from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
+from fabric.coordinator.core.events import JobSubmitted
 from fabric.coordinator.core.jobs.lineage import Key, producers_of
 from fabric.coordinator.core.jobs.tasks import Task, Tasks
 from fabric.coordinator.core.jobs.watermark_alignment import Drifts
 from fabric.coordinator.planner.placement import Placement
-from fabric.coordinator.planner.stages import Edge, StageGraph
+from fabric.coordinator.planner.stages import Edge
 from fabric.errors import FabricError
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import WITH_CREDENTIALS
@@ -69,27 +69,12 @@ class Stream:
 class Job:
     """Progress of one job. `submitted_s` is wall time, `started` and `ended` are monotonic."""
 
-    def __init__(
-        self,
-        *,
-        job_id: str,
-        name: str,
-        client_key: str,
-        graph: StageGraph,
-        fragments: tuple[bytes, ...],
-        schema: bytes,
-        placement: Placement,
-        submitted_s: float,
-        now: float,
-        adaptive: AdaptiveConfig,
-        checkpoint: CheckpointConfig,
-        latency_us: int = 0,
-    ) -> None:
-        self.job_id, self.name, self.client_key = job_id, name, client_key
-        self.graph, self.fragments, self.schema = graph, fragments, schema
-        self.submitted_s, self.started = submitted_s, now
-        self.adaptive, self.checkpoint = adaptive, checkpoint
-        self.latency_us = latency_us
+    def __init__(self, made: JobSubmitted, placement: Placement, now: float) -> None:
+        self.job_id, self.name, self.client_key = made.job_id, made.name, made.client_key
+        self.graph, self.fragments, self.schema = made.graph, made.fragments, made.schema
+        self.submitted_s, self.started = made.wall_s, now
+        self.adaptive, self.checkpoint = made.adaptive, made.checkpoint
+        self.latency_us = made.latency_us
         """How long rows of its stream may be gathered, where no step says otherwise."""
         self.ended: float | None = None
         self.state: pb.JobState = pb.JOB_QUEUED

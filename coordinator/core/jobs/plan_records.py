@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.events import JobSubmitted
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.messages import KINDS, MODES, assignment, output
 from fabric.coordinator.planner.stages import RESULT, Edge, Read, ScanSplits, Stage, StageGraph
@@ -56,20 +57,19 @@ def job(job_id: str, plan: pb.StoredPlan, started: float) -> Job:
         tuple(_stage(number, stage, plan) for number, stage in enumerate(plan.stages)),
         tuple(_edge(edge) for edge in plan.edges),
     )
-    made = Job(
+    submitted = JobSubmitted(
         job_id=job_id,
         name=plan.name,
         client_key=plan.client_key,
         graph=graph,
         fragments=tuple(stage.fragment for stage in plan.stages),
         schema=plan.schema,
-        placement=tuple(("",) * stage.n_tasks for stage in plan.stages),
-        submitted_s=plan.submitted_s,
-        now=started,
+        wall_s=plan.submitted_s,
         adaptive=AdaptiveConfig(**{f.name: value for f, value in plan.adaptive.ListFields()}),
         checkpoint=CheckpointConfig(**{f.name: value for f, value in plan.checkpoint.ListFields()}),
         latency_us=plan.latency_us,
     )
+    made = Job(submitted, tuple(("",) * stage.n_tasks for stage in plan.stages), started)
     made.planned = set(plan.planned)
     return made
 

@@ -72,20 +72,8 @@ class Progress:
         if event.job_id in book.jobs or event.job_id in book.history:
             raise InternalError(f"job id {event.job_id} was given twice")
         slots = {agent.agent_id: agent.hello.slots for agent in self._agents.attached()}
-        job = Job(
-            job_id=event.job_id,
-            name=event.name,
-            client_key=event.client_key,
-            graph=event.graph,
-            fragments=event.fragments,
-            schema=event.schema,
-            placement=place(event.graph, slots, self._n_placed, book.config.placement),
-            submitted_s=event.wall_s,
-            now=now,
-            adaptive=event.adaptive,
-            checkpoint=event.checkpoint,
-            latency_us=event.latency_us,
-        )
+        placement = place(event.graph, slots, self._n_placed, book.config.placement)
+        job = Job(event, placement, now)
         self._n_placed += 1
         self.streams.add(job)
         if not self._agents.grows:

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.catalog.catalogue import Catalogue, read_schema
+from fabric.coordinator.catalog.catalogue import Catalogue
+from fabric.coordinator.catalog.transactions import read_schema
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
 from tests.support.folded import folded

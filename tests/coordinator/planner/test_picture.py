@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.picture import explain, joined
-from fabric.coordinator.submit.preparation import Surroundings, prepare
+from fabric.coordinator.submit.preparation import prepare
+from fabric.coordinator.submit.splits import Surroundings
 from fabric.plan.codec import encode
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import Aggregate, Exchange, Plan, Scan, Sort, StageInput

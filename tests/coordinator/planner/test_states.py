@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 
 import fabric
 from fabric import DataFrame, col, count, streams
-from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig, StateBackend
+from fabric.config import ByteSize, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.events import JobSubmitted
 from fabric.coordinator.core.jobs import plan_records
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.coordinator.planner.states import node_states, state_lines
-from fabric.coordinator.submit.preparation import Surroundings, prepare
+from fabric.coordinator.submit.preparation import prepare
+from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import encode
@@ -112,11 +114,11 @@ def test_a_person_is_told_the_engine_and_the_budget_of_each() -> None:
 def test_a_stored_job_knows_it_still() -> None:
     frame = steps().configure("hourly", state="arrow").configure("top", state_memory=70)
     graph, fragments = prepared(frame)
-    job = Job(
+    submitted = JobSubmitted(
         job_id="j", name="", client_key="", graph=graph, fragments=fragments, schema=b"",
-        placement=tuple(("",) * stage.n_tasks for stage in graph.stages), submitted_s=0.0, now=0.0,
-        adaptive=AdaptiveConfig(), checkpoint=ARROW,
+        wall_s=0.0, checkpoint=ARROW,
     )  # fmt: skip
+    job = Job(submitted, tuple(("",) * stage.n_tasks for stage in graph.stages), 0.0)
     again = plan_records.job(
         "j", pb.StoredPlan.FromString(plan_records.plan(job).SerializeToString()), 0.0
     )

@@ -13,7 +13,8 @@ import pytest
 from fabric.config import Folders, Names
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.submit.preparation import Prepared, Surroundings, prepare
+from fabric.coordinator.submit.preparation import Prepared, prepare
+from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import PlanError
 from fabric.io.places import guarding
 from fabric.plan.codec import encode

@@ -29,7 +29,8 @@ from fabric.coordinator.rest.server import RestServer
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.server import ControlServer
 from fabric.coordinator.submit.plan_pool import AT_ONCE, Planning
-from fabric.coordinator.submit.preparation import Surroundings, prepare
+from fabric.coordinator.submit.preparation import prepare
+from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import ExhaustedError, FabricError, PeerLostError, PlanError
 from fabric.plan.codec import encode
 from fabric.plan.expr import Column

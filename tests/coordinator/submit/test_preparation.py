@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.submit.preparation import Prepared, Surroundings, prepare
+from fabric.coordinator.submit.preparation import Prepared, prepare
+from fabric.coordinator.submit.splits import Surroundings
 from fabric.plan.codec import encode
 from fabric.plan.expr import Agg, Alias, Column, Expr, Udf
 from fabric.plan.nodes import Aggregate, Plan, Scan, Select

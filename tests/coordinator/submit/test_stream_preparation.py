@@ -11,7 +11,8 @@ import pytest
 from fabric import DataFrame, streams
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.submit.preparation import Prepared, Surroundings, prepare
+from fabric.coordinator.submit.preparation import Prepared, prepare
+from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import ConfigError, FabricError, PlanError
 from fabric.plan.codec import encode
 from fabric.plan.expr import Column
