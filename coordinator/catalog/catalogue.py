@@ -1,8 +1,8 @@
 """The dataset catalogue: which datasets exist, and the open transactions on them.
 
-`Catalogue` begins, commits, aborts, drops and lists as pure state changes. Every change comes back as the
-records to write first; the rows themselves lie with the owners (`fabric.io.dataset`). A commit
-publishes just the attempts it lists, all at once, and may be repeated.
+`Catalogue` begins, commits, aborts, drops and lists as pure state changes. Every change comes back
+as the records to write first; the rows themselves lie with the owners (`fabric.io.dataset`). A
+commit publishes just the attempts it lists, all at once, and may be repeated.
 """
 
 from __future__ import annotations

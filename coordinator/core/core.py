@@ -1,6 +1,6 @@
 """The coordinator's state machine.
 
-One job: `CoordinatorCore.handle(event, now)` changes the state and returns what is to be done. A
+`CoordinatorCore.handle(event, now)` changes the state and returns what is to be done. A
 request that can't be served raises a `FabricError` and changes nothing; an agent's message that
 does not fit (old epoch, session or attempt, unknown job, a second or late report) is refused and
 counted in `refused`. Jobs are followed in `progress.py`, what is known of them is in `book.py`.
@@ -20,8 +20,10 @@ from fabric.coordinator.core.agents.agents import Agent, Agents, same_release
 from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.agents.drain import Draining
 from fabric.coordinator.core.agents.replication import Replication
+from fabric.coordinator.core.agents.status import AgentStatuses
 from fabric.coordinator.core.checkpoints.pending import CheckpointStatus
-from fabric.coordinator.core.effects import DatasetAnswered, Disconnect, Effect, Hear, Persist
+from fabric.coordinator.core.datasets import DatasetVerbs
+from fabric.coordinator.core.effects import Disconnect, Effect, Hear, Persist
 from fabric.coordinator.core.events import (
     AgentAttached,
     AgentDetached,
@@ -42,7 +44,7 @@ from fabric.coordinator.core.jobs.book import Book
 from fabric.coordinator.core.jobs.progress import Progress
 from fabric.coordinator.metadata.store import MetadataStore, Write
 from fabric.coordinator.planner.stages import StageGraph
-from fabric.errors import ConfigError, ExternalError, NotFoundError, NotLeaderError
+from fabric.errors import ConfigError, ExternalError, NotLeaderError
 from fabric.version import __version__
 
 
@@ -61,6 +63,13 @@ class CoordinatorCore:
         self._draining = Draining(self._book, self._agents, self._announcer)
         self._catalogue = Catalogue()
         self._replication = Replication(self._book, self._agents, self._announcer, self._catalogue)
+        self._datasets = DatasetVerbs(
+            self._book, self._agents, self._announcer, self._catalogue, self._replication
+        )
+        self.agents = AgentStatuses(
+            self._agents, self._draining, self._replication, self._progress.scheduler.slots_used
+        )
+        """What people are told of agents."""
 
     # ---- asking
 
@@ -72,7 +81,7 @@ class CoordinatorCore:
     @property
     def running(self) -> frozenset[str]:
         """The jobs that have not ended."""
-        return frozenset(job_id for job_id, job in self._book.jobs.items() if job.ended is None)
+        return self._book.running
 
     def agent_ids(self) -> list[str]:
         """Attached agents, in order."""
@@ -119,19 +128,6 @@ class CoordinatorCore:
     def events(self, request: pb.EventsRequest) -> pb.EventList:
         """What happened, oldest first."""
         return self._book.events(request)
-
-    def agents(self, now: float, *, lost: bool = False) -> list[pb.AgentStatus]:
-        """Every agent, by id; with `lost` those that were lost lately, too."""
-        found = [*self._agents.all(), *(self._agents.lost() if lost else ())]
-        return [self._agent_status(agent, now) for agent in sorted(found, key=_agent_id)]
-
-    def agent(self, agent_id: str, now: float) -> pb.AgentStatus:
-        """One of them; `NotFoundError` when there is none."""
-        for status in self.agents(now):
-            if status.agent_id == agent_id:
-                return status
-        known = ", ".join(self._agents.ids()) or "none is attached"
-        raise NotFoundError(f"there is no agent {agent_id[:128]!r}; agents: {known}")
 
     def locate(self, request: pb.LocateRequest) -> pb.Locations:
         """Where a job's edges or a dataset are; `NotFoundError` when unknown."""
@@ -208,13 +204,13 @@ class CoordinatorCore:
             case AgentDetached():
                 return self._detached(event, now)
             case AgentDrained(agent_id=agent_id, undo=undo):
-                self.agent(agent_id, now)
+                self.agents.one(agent_id, now)
                 effects = self._draining.drain(agent_id, undo=undo, now=now)
                 self._replication.changed()
                 effects += self._replication.go_on(now)
-                return effects + self._progress.schedule(now)
+                return effects + self._progress.scheduler.schedule(now)
             case DatasetAsked():
-                return self._dataset(event, now)
+                return self._datasets.handle(event, now)
             case ManifestWritten(job_id=job_id, checkpoint=number, seal=seal, error=error):
                 return self._progress.moved(
                     job_id, self._progress.streams.written(job_id, number, seal, error, now), now
@@ -352,67 +348,18 @@ class CoordinatorCore:
         if beat.overloaded != was_overloaded:
             says = "asks for no more tasks" if beat.overloaded else "takes tasks again"
             effects += self._book.note(now, f"agent {says}", agent=agent.agent_id)
-            effects += self._progress.schedule(now)
+            effects += self._progress.scheduler.schedule(now)
         return effects
 
     def _forget_agents(self) -> None:
         self._book.write(*(Write("agents", name, None) for name in self._agents.forget()))
 
     def _write_agent(self, agent: Agent, now: float) -> None:
-        state = self._agent_status(agent, now).state
+        state = self.agents.of(agent, now).state
         seen_s = self._book.wall_s(agent.seen)
         self._book.write(
             records.agent_record(agent.hello, state, draining=agent.draining, seen_s=seen_s)
         )
-
-    def _dataset(self, event: DatasetAsked, now: float) -> list[Effect]:
-        request, catalogue = event.request, self._catalogue
-        reply = pb.DatasetReply(addresses=self.addresses())
-        writes: list[Write] = []
-        changed = pb.Locations()
-        effects: list[Effect] = []
-        match request.WhichOneof("kind"):
-            case "begin":
-                agents = self._agents.ids()
-                transaction, writes = catalogue.begin(
-                    request.begin, event.transaction_id, agents, self._book.steady_s(now)
-                )
-                reply.transaction = transaction.transaction
-                reply.location.CopyFrom(transaction.location())
-            case "commit":
-                location, writes, new = catalogue.commit(request.commit)
-                reply.transaction = request.commit.transaction
-                reply.location.CopyFrom(location)
-                if new is not None:
-                    changed.datasets.append(new)
-                    effects = self._replication.appended(new)
-            case "abort":
-                writes = catalogue.abort(request.abort.transaction)
-            case "take_back":
-                writes, taken = catalogue.take_back(request.take_back.transaction)
-                if taken is not None:
-                    reply.location.CopyFrom(taken)
-                    changed.datasets.append(taken)
-            case "drop":
-                writes = catalogue.drop(request.drop.name)
-                changed.dropped_datasets.append(request.drop.name)
-                if self._book.who:
-                    effects = self._book.note(now, "dataset dropped", dataset=request.drop.name)
-            case "list":
-                reply.datasets.extend(catalogue.all())
-            case "view":
-                shown, dropped, writes = catalogue.show(request.view, self.running)
-                changed.datasets.extend(shown)
-                changed.dropped_datasets.extend(dropped)
-                reply.datasets.extend(shown)
-            case _:
-                raise NotFoundError(
-                    "a dataset request says begin, commit, abort, drop, list or view"
-                )
-        self._book.write(*writes)
-        told = changed.datasets or changed.dropped_datasets
-        before = self._announcer.tell(changed) if told else []
-        return [*before, *effects, DatasetAnswered(reply)]
 
     def _refuse(self, reason: str) -> list[Effect]:
         self.refused[reason] += 1
@@ -427,35 +374,3 @@ class CoordinatorCore:
             sockets=self._agents.sockets(),
         )
         return self._announcer.tell(table, agents)
-
-    def _agent_status(self, agent: Agent, now: float) -> pb.AgentStatus:
-        return pb.AgentStatus(
-            agent_id=agent.agent_id,
-            address=agent.hello.address,
-            state=self._state_of(agent),
-            slots=agent.hello.slots,
-            running_tasks=agent.beat.running_tasks,
-            stored_bytes=agent.beat.stored_bytes,
-            rss_bytes=agent.beat.rss_bytes,
-            seen_s_ago=max(0.0, now - agent.seen),
-            version=agent.hello.version,
-            memory_bytes=agent.hello.memory_bytes,
-            host=agent.hello.host,
-        )
-
-    def _state_of(self, agent: Agent) -> str:
-        """Where it is in its life, as the lists of agents show it."""
-        if self._agents.get(agent.agent_id) is not agent:
-            return "failed"
-        if agent.session is None:
-            return "starting"
-        if agent.draining:
-            is_empty = self._draining.is_empty(agent.agent_id)
-            holds = not is_empty or self._replication.holds(agent.agent_id)
-            return "draining" if holds else "drained"
-        used = self._progress.slots_used(agent.agent_id)
-        return "busy" if agent.beat.overloaded or used >= agent.hello.slots else "active"
-
-
-def _agent_id(agent: Agent) -> str:
-    return agent.agent_id

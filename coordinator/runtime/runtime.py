@@ -155,7 +155,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
     def list_agents(self, request: pb.ListRequest) -> pb.AgentList:
         """See `ControlApi.list_agents`."""
         with self._reading() as (core, now):
-            return pb.AgentList(agents=core.agents(now, lost=request.lost))
+            return pb.AgentList(agents=core.agents.all(now, lost=request.lost))
 
     def locate(self, request: pb.LocateRequest) -> pb.Locations:
         """See `ControlApi.locate`."""
@@ -206,4 +206,4 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
 
     def _drained(self, event: AgentDrained) -> pb.AgentStatus:
         with self._changed(event) as (_, now):
-            return self._core.agent(event.agent_id, now)
+            return self._core.agents.one(event.agent_id, now)

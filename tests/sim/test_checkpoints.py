@@ -9,7 +9,7 @@ import pytest
 
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.coordinator.core.checkpoints.checkpoint_store import Shelf
-from fabric.coordinator.core.checkpoints.checkpoints import checkpoints
+from fabric.coordinator.core.checkpoints import checkpoints
 from fabric.coordinator.core.checkpoints.restoration import Restoring
 from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.core.checkpoints.sink_orders import Asking

@@ -91,6 +91,11 @@ class Book:
         """Jobs that have not ended, oldest first; restarted ones last."""
         return [job for job in self._active.values() if job.active]
 
+    @property
+    def running(self) -> frozenset[str]:
+        """The jobs that have not ended, by id."""
+        return frozenset(job_id for job_id, job in self.jobs.items() if job.ended is None)
+
     def ended(self) -> list[Job]:
         """Jobs that have ended and were not released."""
         return [job for job in self.jobs.values() if not job.active]

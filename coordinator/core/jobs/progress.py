@@ -1,9 +1,9 @@
 """The jobs of a coordinator: submitted, followed, restarted.
 
-One job: everything that moves a job forward. Reports that do not fit are refused by name (`refuse`
-counts them), because networks repeat and delay. What an attempt ends with is kept; one that failed
-for a reason that may pass is followed by another, others stop their job (`retries.py`). How jobs
-end is in `endings.py`, who gets a slot in `slots.py`.
+`Progress` has everything that moves a job forward. Reports that do not fit are refused by name
+(`refuse` counts them), because networks repeat and delay. What an attempt ends with is kept; one
+that failed for a reason that may pass is followed by another, others stop their job (`retries.py`).
+How jobs end is in `endings.py`, who gets a slot in `scheduler.py`.
 """
 
 from __future__ import annotations
@@ -21,23 +21,17 @@ from fabric.coordinator.core.jobs.book import Book
 from fabric.coordinator.core.jobs.endings import Endings, about
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.lineage import Key
-from fabric.coordinator.core.jobs.messages import deploys, edge_location
+from fabric.coordinator.core.jobs.messages import edge_location
 from fabric.coordinator.core.jobs.streams import Streams, check_whole
 from fabric.coordinator.core.jobs.tasks import Task
 from fabric.coordinator.core.scheduling.recovery import lost_with, needed, run_again
-from fabric.coordinator.core.scheduling.replan import replan
 from fabric.coordinator.core.scheduling.reruns import Reruns
 from fabric.coordinator.core.scheduling.retries import away_for, failure, judge, lost_inputs
+from fabric.coordinator.core.scheduling.scheduler import Scheduler
 from fabric.coordinator.core.scheduling.slots import (
-    Assigned,
-    assign,
     check_slots,
-    free_slots,
-    slots_used,
-    waiting_for,
 )
 from fabric.coordinator.planner.placement import place
-from fabric.coordinator.planner.regions import materialised
 from fabric.coordinator.planner.stages import stages_from
 from fabric.errors import CancelledError, ConfigError, InternalError
 
@@ -59,6 +53,7 @@ class Progress:
         self._refuse = refuse
         self.endings = Endings(book, agents, announcer)
         self.streams = Streams(book, agents, announcer, self.endings, refuse)
+        self.scheduler = Scheduler(book, agents, announcer, self.endings, self.streams)
         self._reruns = Reruns(book, announcer, self.endings, self.streams)
         self._n_placed = 0
 
@@ -81,7 +76,7 @@ class Progress:
         book.add(job)
         effects = [*book.changed(job, now), *book.note(now, "job submitted", **about(job))]
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
-        return effects + self.schedule(now)
+        return effects + self.scheduler.schedule(now)
 
     def cancel(self, job_id: str, reason: str, now: float) -> list[Effect]:
         """Stop a job, unless it has ended or its output is being published."""
@@ -102,7 +97,7 @@ class Progress:
             effects += self._book.changed(job, now)
         elif job is not None and not job.active:
             effects += self.endings.drop(job, now)
-        return effects + self.schedule(now)
+        return effects + self.scheduler.schedule(now)
 
     def restart(self, job_id: str, from_path: str, now: float) -> list[Effect]:
         """Run an ended job again: what did not finish, is lost, or follows from a node on."""
@@ -123,7 +118,7 @@ class Progress:
         effects += self._book.note(now, "job restarted", **about(job), **where)
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
         effects += self._advance(job, now)  # when all is still there, nothing has to run
-        return [*self._book.changed(job, now), *effects, *self.schedule(now)]
+        return [*self._book.changed(job, now), *effects, *self.scheduler.schedule(now)]
 
     # ---- what agents say
 
@@ -136,7 +131,7 @@ class Progress:
         if (task := job.tasks.get(key)) is None:
             return self._refuse("unknown task")
         if self._reruns.has_left(job, key, agent, report):
-            return [*self._abandon_stale(job, agent, report), *self.schedule(now)]
+            return [*self._abandon_stale(job, agent, report), *self.scheduler.schedule(now)]
         if (misfit := validation.misfit(job, task, agent.agent_id, report)) is not None:
             return [*self._refuse(misfit), *self._abandon_stale(job, agent, report)]
         if report.state == pb.TASK_RUNNING:
@@ -153,7 +148,7 @@ class Progress:
             effects = self._reruns.again(job, [key], now) if job.stopping is None else []
         if job.stopping is not None and job.active:
             effects += self.endings.settle(job, job.stopping, now)
-        return effects + self.schedule(now)
+        return effects + self.scheduler.schedule(now)
 
     def checkpointed(self, agent: Agent, report: pb.Checkpointed, now: float) -> list[Effect]:
         """Take what an agent says about a task's part of a checkpoint."""
@@ -165,7 +160,7 @@ class Progress:
         job = self._book.jobs.get(job_id)
         if job is not None and job.active and job.stopping is None:
             effects += self._advance(job, now)
-        return [*effects, *self.schedule(now)]
+        return [*effects, *self.scheduler.schedule(now)]
 
     def sink_report(self, agent: Agent, report: pb.SinkReport, now: float) -> list[Effect]:
         """Take what an agent says about a sink it was asked to publish or to remove."""
@@ -188,7 +183,11 @@ class Progress:
             job.failed(error)
             return self.endings.stop(job, pb.JOB_FAILED, error, now)
         job.published.add(report.stage)
-        return [*self._book.changed(job, now), *self._advance(job, now), *self.schedule(now)]
+        return [
+            *self._book.changed(job, now),
+            *self._advance(job, now),
+            *self.scheduler.schedule(now),
+        ]
 
     def attached(self, agent: Agent, held: Iterable[pb.TaskReport], now: float) -> list[Effect]:
         """Make what an agent says it has and what it should have the same."""
@@ -217,7 +216,7 @@ class Progress:
             reason = "another agent has it" if moved else "another attempt took over"
             cancel = pb.CancelTasks(job_id=job_id, reason=reason, keys=keys, moved=moved)
             effects += self._announcer.send(agent, pb.CoordinatorMessage(cancel=cancel))
-        return effects + self.schedule(now)
+        return effects + self.scheduler.schedule(now)
 
     def agent_lost(self, agent_id: str, reason: str, now: float) -> list[Effect]:
         """Have done elsewhere what it was at, and what it had that is still to be read."""
@@ -235,120 +234,17 @@ class Progress:
                 continue
             effects += self.endings.publish_elsewhere(job, agent_id, now)
             effects += self._reruns.lose(job, agent_id, keys, reason, now)
-        return [*effects, *self.streams.agent_lost(now), *self.schedule(now)]
+        return [*effects, *self.streams.agent_lost(now), *self.scheduler.schedule(now)]
 
     def expire(self, now: float) -> list[Effect]:
         """Let time pass: end, release, and start what has waited long enough."""
-        return [*self.endings.expire(now), *self.streams.tick(now), *self.schedule(now)]
+        return [*self.endings.expire(now), *self.streams.tick(now), *self.scheduler.schedule(now)]
 
     def all_edges(self) -> list[pb.EdgeLocation]:
         """Where every listed edge of every live job is."""
         return [e for job in self._book.jobs.values() for e in self.endings.locations(job)]
 
-    def slots_used(self, agent_id: str) -> int:
-        """How many tasks an agent is at."""
-        return slots_used(self._book.active()).get(agent_id, 0)
-
     # ---- forward
-
-    def schedule(self, now: float) -> list[Effect]:
-        """Give free slots to what may start."""
-        effects = self.streams.go_on(now)
-        jobs = [job for job in self._book.active() if job.stopping is None]
-        if not any(job.tasks.n_waiting for job in jobs):
-            return effects
-        effects += self._plan_regions(jobs, now)
-        room = free_slots(self._agents.attached(), self._book.active())
-        given: dict[str, dict[int, list[int]]] = {}
-        for assigned in list(assign(jobs, room, now, self._book.config.placement)):
-            self._give(assigned)
-            for (stage, number), _ in assigned.tasks:
-                given.setdefault(assigned.job.job_id, {}).setdefault(stage, []).append(number)
-        for job_id, stages in given.items():
-            effects += self._deploy(self._book.jobs[job_id], stages, now)
-        return effects + self._say_what_waits(jobs, now)
-
-    def _say_what_waits(self, jobs: list[Job], now: float) -> list[Effect]:
-        """A job that streams leave no slots says so: it may wait for ever."""
-        effects: list[Effect] = []
-        if not (streams := [job for job in jobs if job.stream is not None]):
-            return effects
-        room = free_slots(self._agents.attached(), self._book.active())
-        n_held = sum(slots_used(streams).values())
-        for job in jobs:
-            why = waiting_for(job, self._agents.n_slots, room, n_held)
-            if why != job.waiting:
-                job.waiting = why
-                effects += self._book.changed(job, now)
-                if why:
-                    effects += self._book.note(now, "slots are short", job=job.job_id, why=why)
-        return effects
-
-    def _plan_regions(self, jobs: list[Job], now: float) -> list[Effect]:
-        """Fix the tasks of regions that may start for the first time."""
-        effects: list[Effect] = []
-        hellos, n_slots = self._agents.hellos(), self._agents.n_slots
-        for job in jobs:
-            for region in list(job.ready()):
-                if job.is_stream(region):
-                    continue
-                if job.pipelined(region) and job.n_waiting(region) > n_slots > 0:
-                    effects += self._materialise(job, region, n_slots, now)
-            for region in list(job.ready()):
-                if region not in job.planned:
-                    job.planned.add(region)
-                    if not job.is_stream(region):
-                        effects += self._replan(job, region, hellos, now)
-        return effects
-
-    def _materialise(self, job: Job, region: int, n_slots: int, now: float) -> list[Effect]:
-        """A pipelined region that will never have slots for all of its tasks."""
-        n_tasks = job.n_waiting(region)
-        job.graph = materialised(job.graph, region)
-        self._book.planned(job)
-        return self._book.note(
-            now, "slots are short", job=job.job_id,
-            why=f"{n_tasks} tasks would have to run at once, there are {n_slots} slots: "
-            "the exchanges between them are materialised",
-        )  # fmt: skip
-
-    def _replan(
-        self, job: Job, region: int, hellos: dict[str, pb.Hello], now: float
-    ) -> list[Effect]:
-        """Let the measured sizes of what a stage reads change its tasks, before it starts."""
-        (first, *others) = job.graph.regions()[region]
-        changed = [] if others else replan(job, first.stage, hellos)
-        self._book.planned(job)  # as it is now: who comes after a crash must not plan it otherwise
-        if not changed and not job.graph.stages[first.stage].adapted:
-            return []
-        edges = [edge_location(job, edge, self.endings.kept_s(job)) for edge in changed]
-        why = "; ".join(job.graph.stages[first.stage].adapted)[:1024]
-        note = self._book.note(
-            now, "stage planned anew", job=job.job_id, stage=first.stage, why=why
-        )
-        return [*note, *(self._announcer.tell(pb.Locations(edges=edges)) if edges else [])]
-
-    def _give(self, assigned: Assigned) -> None:
-        for key, agent_id in assigned.tasks:
-            tasks = assigned.job.tasks
-            tasks[key] = tasks[key].gone_to(agent_id, self._book.epoch)
-            self._book.task_changed(assigned.job, key)
-
-    def _deploy(self, job: Job, stages: dict[int, list[int]], now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        hellos = self._agents.hellos()
-        for stage, numbers in sorted(stages.items()):
-            made = deploys(
-                job, job.graph.stages[stage], numbers, self._book.epoch, hellos,
-                stream=self.streams.deploy(job, stage),
-            )  # fmt: skip
-            for agent_id, deploy in made.items():
-                message = pb.CoordinatorMessage(deploy=deploy)
-                effects += self._announcer.send_to(agent_id, message)
-        if job.state == pb.JOB_QUEUED:
-            job.state = pb.JOB_RUNNING
-            effects = self._book.changed(job, now) + effects
-        return effects + self.streams.started(job, now)
 
     def _task_finished(self, job: Job, key: Key, now: float) -> list[Effect]:
         stage = job.graph.stages[key[0]]
@@ -468,7 +364,7 @@ class Progress:
         if job.stopping is None or asked.get(report.stage) != agent.agent_id:
             return effects
         del asked[report.stage]
-        return effects + self.endings.settle(job, job.stopping, now) + self.schedule(now)
+        return effects + self.endings.settle(job, job.stopping, now) + self.scheduler.schedule(now)
 
 
 def _ends_unheard(job: Job, key: Key) -> None:

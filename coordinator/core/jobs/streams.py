@@ -1,7 +1,7 @@
 """The streams among the jobs: begun from a checkpoint, checkpointed, begun again, ended.
 
-One job: between what `Checkpoints` decides for one stream and what agents, storage and the other
-parts of the core are told. All tasks of a stream are one region: they run together, and when one is
+`Streams` tells the checkpoints of each stream what agents and storage say; what they want done goes
+by `checkpoint_orders.py`. All tasks of a stream are one region: they run together, and when one is
 lost all of them begin again from the newest checkpoint that is whole.
 """
 
@@ -20,26 +20,10 @@ from fabric.coordinator.core.agents.validation import wrong_ack
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending import TaskRun
 from fabric.coordinator.core.effects import (
-    Abandon,
-    CheckpointEffect,
-    CommitPointer,
     Effect,
-    Ended,
-    Fail,
-    Note,
-    NotifyAborted,
-    NotifyComplete,
-    Publish,
-    RemoveCheckpoints,
-    RemoveJob,
-    Restore,
-    StorageWork,
-    TakeBack,
-    TriggerSources,
-    Verify,
-    WriteManifest,
 )
 from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.checkpoint_orders import CheckpointOrders, is_in, turn_of
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.latency import shares
@@ -82,7 +66,8 @@ class Streams:
         refuse: Callable[[str], list[Effect]],
     ) -> None:
         self._book, self._agents, self._announcer = book, agents, announcer
-        self._endings, self._refuse = endings, refuse
+        self._refuse = refuse
+        self._orders = CheckpointOrders(book, agents, announcer, endings)
         endings.on_stop, endings.on_drop = self._stops, self._drops
 
     # ---- life
@@ -125,7 +110,7 @@ class Streams:
                 continue
             if job.is_quiet(stream.region):
                 stream.phase = "restoring"
-                effects += self._follow(job, stream.checkpoints.restore(now), now)
+                effects += self._orders.follow(job, stream.checkpoints.restore(now), now)
         return effects
 
     def started(self, job: Job, now: float) -> list[Effect]:
@@ -137,20 +122,20 @@ class Streams:
         runs = {
             key: TaskRun(task.attempt, task.epoch)
             for key, task in job.tasks.items()
-            if _is_in(job, stream, key)
+            if is_in(job, stream, key)
         }
         sources = [key for key in runs if _reads_source(job, key)]
         effects = stream.checkpoints.started(runs, sources, now)
-        return self._follow(job, effects, now)
+        return self._orders.follow(job, effects, now)
 
     def lost(self, job: Job, keys: Iterable[Key], reason: str, now: float) -> list[Effect]:
         """Attempts of these tasks are over, and others will follow."""
         stream = job.stream
-        if stream is None or not any(_is_in(job, stream, key) for key in keys):
+        if stream is None or not any(is_in(job, stream, key) for key in keys):
             return []
         stream.phase, stream.manifest, stream.seal = "quiet", None, None
         stream.drifts = Drifts()
-        return self._follow(job, stream.checkpoints.lost(reason, now), now)
+        return self._orders.follow(job, stream.checkpoints.lost(reason, now), now)
 
     def _stops(self, job: Job, now: float) -> list[Effect]:
         """The job was cancelled, or has failed."""
@@ -158,20 +143,20 @@ class Streams:
             return []
         if stream.phase in ("restoring", "ready"):  # a restart finds anew what to begin from
             stream.phase, stream.manifest, stream.seal = "quiet", None, None
-        return self._follow(job, stream.checkpoints.stop(now), now)
+        return self._orders.follow(job, stream.checkpoints.stop(now), now)
 
     def _drops(self, job: Job, now: float) -> list[Effect]:
         """Nobody asks for it any more."""
         if job.stream is None:
             return []
-        return self._follow(job, job.stream.checkpoints.release(), now)
+        return self._orders.follow(job, job.stream.checkpoints.release(), now)
 
     def tick(self, now: float) -> list[Effect]:
         """Let time pass."""
         effects: list[Effect] = []
         for job in self._book.active():
             if job.stream is not None:  # one that stops still publishes what is complete
-                effects += self._follow(job, job.stream.checkpoints.tick(now), now)
+                effects += self._orders.follow(job, job.stream.checkpoints.tick(now), now)
         return effects
 
     # ---- what agents and storage say
@@ -192,8 +177,8 @@ class Streams:
             declined = Declined(
                 report.checkpoint, *key, task.attempt, report.key.epoch, error.message
             )
-            return self._follow(job, checkpoints.declined(declined, now), now)
-        return self._follow(job, checkpoints.ack(decode_ack(report.ack), now), now)
+            return self._orders.follow(job, checkpoints.declined(declined, now), now)
+        return self._orders.follow(job, checkpoints.ack(decode_ack(report.ack), now), now)
 
     def slowest(self, agent: Agent, report: pb.SlowestSplit) -> list[Effect]:
         """A task says how far its slowest split is; it hears how far those of the others are."""
@@ -215,7 +200,7 @@ class Streams:
             return []
         job.stream.drifts.ended((report.key.stage, report.key.task))
         effects = job.stream.checkpoints.finished(decode_ack(report.ack), now)
-        return self._follow(job, effects, now)
+        return self._orders.follow(job, effects, now)
 
     def sink_report(self, job: Job, report: pb.SinkReport, now: float) -> list[Effect]:
         """What a checkpoint has prepared was published, or taken back, or not."""
@@ -234,7 +219,7 @@ class Streams:
             effects = checkpoints.not_taken_back(number, node, error, now)
         else:
             effects = checkpoints.taken_back(number, node, now)
-        return self._follow(job, effects, now)
+        return self._orders.follow(job, effects, now)
 
     def written(
         self, job_id: str, number: int, seal: Seal | None, error: FabricError | None, now: float
@@ -246,8 +231,8 @@ class Streams:
         checkpoints = job.stream.checkpoints
         if error is not None or seal is None:
             assert error is not None
-            return self._follow(job, checkpoints.not_written(number, error, now), now)
-        return self._follow(job, checkpoints.written(number, seal, now), now)
+            return self._orders.follow(job, checkpoints.not_written(number, error, now), now)
+        return self._orders.follow(job, checkpoints.written(number, seal, now), now)
 
     def verified(
         self,
@@ -264,9 +249,11 @@ class Streams:
         stream = job.stream
         if found is None:
             assert error is not None
-            return self._follow(job, stream.checkpoints.not_verified(number, error, now), now)
+            return self._orders.follow(
+                job, stream.checkpoints.not_verified(number, error, now), now
+            )
         manifest, stream.seal = found
-        return self._follow(job, stream.checkpoints.verified(number, manifest, now), now)
+        return self._orders.follow(job, stream.checkpoints.verified(number, manifest, now), now)
 
     def attached(self, agent: Agent, now: float) -> list[Effect]:
         """Tell an agent again what its tasks may not have heard."""
@@ -274,7 +261,9 @@ class Streams:
         for job in self._book.active():
             if job.stream is not None:
                 told = job.stream.checkpoints.remind()
-                effects += self._follow(job, [*told, *job.stream.checkpoints.outstanding()], now)
+                effects += self._orders.follow(
+                    job, [*told, *job.stream.checkpoints.outstanding()], now
+                )
         return effects
 
     def agent_lost(self, now: float) -> list[Effect]:
@@ -282,7 +271,7 @@ class Streams:
         effects: list[Effect] = []
         for job in self._book.active():
             if job.stream is not None:
-                effects += self._follow(job, job.stream.checkpoints.outstanding(), now)
+                effects += self._orders.follow(job, job.stream.checkpoints.outstanding(), now)
         return effects
 
     # ---- what is to be done
@@ -295,7 +284,7 @@ class Streams:
         share = shares(job.graph, job.latency_us)[stage]
         deploy = pb.StreamDeploy(
             folder=job.checkpoint.folder,
-            turn=_turn(job, stream),
+            turn=turn_of(job, stream),
             held_bytes_max=job.checkpoint.held_bytes_max,
             states=node_states(job.graph, job.graph.stages[stage], job.checkpoint),
             source_gather_s=share.source_s,
@@ -307,110 +296,6 @@ class Streams:
             deploy.seal_bytes, deploy.seal_crc32c = stream.seal.n_bytes, stream.seal.crc32c
         return deploy
 
-    def _follow(self, job: Job, wanted: Iterable[CheckpointEffect], now: float) -> list[Effect]:
-        return [effect for one in wanted for effect in self._one(job, one, now)]
-
-    def _one(self, job: Job, wanted: CheckpointEffect, now: float) -> list[Effect]:
-        stream = job.stream
-        assert stream is not None
-        match wanted:
-            case CommitPointer(writes=writes):
-                self._book.write(*writes)
-                return []
-            case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
-                return [StorageWork(job.job_id, job.checkpoint.folder, wanted)]
-            case Restore(manifest=manifest):
-                stream.phase, stream.manifest = "ready", manifest
-                return []
-            case Fail(error=error):
-                if job.stopping is not None:  # for another reason; what is owed stays unpublished
-                    return self._book.note(now, "not published", job=job.job_id, error=str(error))
-                return self._endings.stop(job, pb.JOB_FAILED, error, now)
-            case Ended():
-                stream.phase = "ended"
-                return self._book.changed(job, now)
-            case Note(event=event, fields=fields):
-                return self._book.note(now, event, **{**dict(fields), "job": job.job_id})
-            case _:
-                return self._tell(job, stream, wanted)
-
-    def _tell(self, job: Job, stream: Stream, wanted: CheckpointEffect) -> list[Effect]:
-        match wanted:
-            case TriggerSources(checkpoint=number, tasks=keys):
-                return self._trigger(job, number, keys)
-            case NotifyComplete(checkpoint=number):
-                job.forgive(stream.region)
-                return self._over(job, stream, number, complete=True)
-            case NotifyAborted(checkpoint=number, reason=reason):
-                return self._over(job, stream, number, complete=False, reason=reason)
-            case Publish(checkpoint=number, node=node, handles=handles):
-                return self._sink(job, node, handles, publish=True, checkpoint=number)
-            case TakeBack(checkpoint=number, node=node, handles=handles, kept=kept):
-                return self._sink(job, node, handles, publish=False, checkpoint=number, kept=kept)
-            case Abandon(node=node, handles=handles, kept=kept):
-                return self._sink(job, node, handles, publish=False, kept=kept)
-        return []
-
-    def _trigger(self, job: Job, number: int, keys: Iterable[Key]) -> list[Effect]:
-        by_agent: dict[str, list[pb.TaskKey]] = {}
-        for key in keys:
-            task = job.tasks[key]
-            named = pb.TaskKey(
-                job_id=job.job_id, stage=key[0], task=key[1], attempt=task.attempt,
-                epoch=task.epoch,
-            )  # fmt: skip
-            by_agent.setdefault(task.agent_id, []).append(named)
-        effects: list[Effect] = []
-        for agent_id, named_keys in sorted(by_agent.items()):
-            trigger = pb.TriggerCheckpoint(job_id=job.job_id, checkpoint=number, keys=named_keys)
-            message = pb.CoordinatorMessage(trigger=trigger)
-            effects += self._announcer.send_to(agent_id, message)
-        return effects
-
-    def _over(
-        self, job: Job, stream: Stream, number: int, *, complete: bool, reason: str = ""
-    ) -> list[Effect]:
-        ended = pb.CheckpointEnded(
-            job_id=job.job_id, checkpoint=number, complete=complete, reason=reason[:1024],
-            turn=_turn(job, stream),
-        )  # fmt: skip
-        agents = {t.agent_id for k, t in job.tasks.items() if t.active and _is_in(job, stream, k)}
-        effects: list[Effect] = []
-        for agent_id in sorted(agents):
-            effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(ended=ended))
-        return effects
-
-    def _sink(
-        self,
-        job: Job,
-        node: str,
-        handles: tuple[bytes, ...],
-        *,
-        publish: bool,
-        checkpoint: int = 0,
-        kept: tuple[bytes, ...] = (),
-    ) -> list[Effect]:
-        """Have an agent publish, take back (`checkpoint`) or remove what tasks prepared.
-
-        Without any agent it waits for one.
-        """
-        attached = self._agents.ids()
-        stage = next(s.stage for s in job.graph.stages if s.is_sink and s.path == node)
-        first = job.tasks[stage, 0].agent_id
-        if not attached:
-            return []
-        command = pb.SinkCommand(
-            job_id=job.job_id, stage=stage, publish=publish, handles=handles,
-            attempts=not publish and not checkpoint, checkpoint=checkpoint, kept=kept,
-            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
-        )  # fmt: skip
-        asked = first if first in attached else attached[0]
-        return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
-
-
-def _is_in(job: Job, stream: Stream, key: Key) -> bool:
-    return job.graph.stages[key[0]].region == stream.region
-
 
 def _reads_source(job: Job, key: Key) -> bool:
     return any(isinstance(node, StreamScan) for node in _nodes(job, key[0]))
@@ -418,11 +303,6 @@ def _reads_source(job: Job, key: Key) -> bool:
 
 def _nodes(job: Job, stage: int) -> Iterable[Node]:
     return walk(job.graph.stages[stage].root)
-
-
-def _turn(job: Job, stream: Stream) -> int:
-    """Grows each time the tasks of a stream begin anew: each then has its next attempt."""
-    return 1 + max(t.attempt for k, t in job.tasks.items() if _is_in(job, stream, k))
 
 
 def _fingerprint(job: Job, region: int) -> str:

@@ -38,7 +38,7 @@ def test_agents_retries_and_partitions_go_by_the_monotonic_clock(
     assert given(world) == [(0, 0), (0, 1)]
     world.say("x", heartbeat=pb.Heartbeat(sequence=2))
     world.do(Tick(1000.0 + jump_s), after=4.5)
-    assert [agent.state for agent in world.core.agents(world.now)] == ["active"]
+    assert [agent.state for agent in world.core.agents.all(world.now)] == ["active"]
     world.finish("x", 0, 0, attempt=1)
     assert world.state() == "finished"
     for wall_s in (1000.0, 1000.0 + jump_s):
@@ -83,6 +83,6 @@ def test_a_restart_after_a_jump(make_world: Any, graphs: SimpleNamespace, jump_s
     assert world.state() == "running"
     status = world.core.status("job-1", world.now)
     assert status.seconds >= 0
-    assert [agent.state for agent in world.core.agents(world.now)] == ["starting", "starting"]
+    assert [agent.state for agent in world.core.agents.all(world.now)] == ["starting", "starting"]
     world.do(Tick(1000.0), after=4.0)  # the clock is set right again
-    assert [agent.state for agent in world.core.agents(world.now)] == ["starting", "starting"]
+    assert [agent.state for agent in world.core.agents.all(world.now)] == ["starting", "starting"]

@@ -11,11 +11,12 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.events import (
     AgentAttached,
     AgentDetached,
+    DatasetAsked,
     JobCancelled,
     JobReleased,
     Tick,
 )
-from fabric.errors import InternalError, NotFoundError, PeerLostError
+from fabric.errors import FabricError, InternalError, NotFoundError, PeerLostError
 
 ERROR = pb.ErrorDetail(kind="ExpressionError", message="division by zero")
 
@@ -295,7 +296,7 @@ def test_reports_after_the_end_are_late(world: Any, graphs: SimpleNamespace) -> 
 def test_old_heartbeats_do_not_overwrite_newer_ones(world: Any) -> None:
     world.say("x", heartbeat=pb.Heartbeat(sequence=2, running_tasks=2))
     world.say("x", heartbeat=pb.Heartbeat(sequence=1, running_tasks=9))
-    assert [agent.running_tasks for agent in world.core.agents(world.now)] == [2, 0]
+    assert [agent.running_tasks for agent in world.core.agents.all(world.now)] == [2, 0]
 
 
 def test_a_client_key_submits_once(world: Any, graphs: SimpleNamespace) -> None:
@@ -375,7 +376,7 @@ def test_after_a_restart(world: Any, graphs: SimpleNamespace) -> None:
     assert world.core.epoch == 2
     assert world.core.status("job-1", world.now) == before
     assert world.state("job-2") == "cancelled"
-    assert [a.state for a in world.core.agents(world.now)] == ["starting", "starting"]
+    assert [a.state for a in world.core.agents.all(world.now)] == ["starting", "starting"]
     assert len(world.sent) == n_sent  # nothing is done twice
     world.attach("x", "y")
     assert world.heard("x", "welcome")[-1].epoch == 2
@@ -407,3 +408,16 @@ def test_the_same_script_gives_the_same_effects(make_world: Any, graphs: Any) ->
         return [s.message.SerializeToString(deterministic=True) for s in world.sent]
 
     assert run() == run()
+
+
+def test_every_verb_of_datasets_has_a_handler(world: Any) -> None:
+    verbs = pb.DatasetRequest.DESCRIPTOR.oneofs_by_name["kind"].fields
+    for verb in verbs:
+        request = pb.DatasetRequest()
+        getattr(request, verb.name).SetInParent()
+        try:
+            world.do(DatasetAsked(request, "tx"))
+        except FabricError as error:
+            assert "a dataset request says" not in str(error), verb.name  # noqa: PT017
+    with pytest.raises(NotFoundError, match="a dataset request says begin"):
+        world.do(DatasetAsked(pb.DatasetRequest(), "tx"))

@@ -275,9 +275,9 @@ def test_an_append_that_began_before_a_move_is_copied_after_it(fabric: Fabric) -
 def test_a_draining_agent_gives_its_replicas_away_at_once(fabric: Fabric) -> None:
     fabric.write()
     fabric.drain("a")
-    assert fabric.world.core.agent("a", fabric.world.now).state == "draining"
+    assert fabric.world.core.agents.one("a", fabric.world.now).state == "draining"
     fabric.settle()
-    assert fabric.world.core.agent("a", fabric.world.now).state == "drained"
+    assert fabric.world.core.agents.one("a", fabric.world.now).state == "drained"
     assert not fabric.shelves["a"]
     fabric.check_settled()
 

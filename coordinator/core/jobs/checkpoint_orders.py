@@ -1,0 +1,156 @@
+"""What the checkpoints of a stream want done, as messages to agents and work for storage.
+
+`CheckpointOrders` carries out the effects of `Checkpoints`: barriers, the word that a checkpoint is
+complete or given up, and orders to sinks go to agents, files to the storage, rows to the book.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.agents.agents import Agents
+from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.effects import (
+    Abandon,
+    CheckpointEffect,
+    CommitPointer,
+    Effect,
+    Ended,
+    Fail,
+    Note,
+    NotifyAborted,
+    NotifyComplete,
+    Publish,
+    RemoveCheckpoints,
+    RemoveJob,
+    Restore,
+    StorageWork,
+    TakeBack,
+    TriggerSources,
+    Verify,
+    WriteManifest,
+)
+from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.endings import Endings
+from fabric.coordinator.core.jobs.jobs import Job, Stream
+from fabric.coordinator.core.jobs.lineage import Key
+
+
+class CheckpointOrders:
+    """Of all streams of `book`."""
+
+    def __init__(self, book: Book, agents: Agents, announcer: Announcer, endings: Endings) -> None:
+        self._book, self._agents, self._announcer = book, agents, announcer
+        self._endings = endings
+
+    def follow(self, job: Job, wanted: Iterable[CheckpointEffect], now: float) -> list[Effect]:
+        """The effects of a coordinator that carry out those of a job's checkpoints."""
+        return [effect for one in wanted for effect in self._one(job, one, now)]
+
+    def _one(self, job: Job, wanted: CheckpointEffect, now: float) -> list[Effect]:
+        stream = job.stream
+        assert stream is not None
+        match wanted:
+            case CommitPointer(writes=writes):
+                self._book.write(*writes)
+                return []
+            case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
+                return [StorageWork(job.job_id, job.checkpoint.folder, wanted)]
+            case Restore(manifest=manifest):
+                stream.phase, stream.manifest = "ready", manifest
+                return []
+            case Fail(error=error):
+                if job.stopping is not None:  # for another reason; what is owed stays unpublished
+                    return self._book.note(now, "not published", job=job.job_id, error=str(error))
+                return self._endings.stop(job, pb.JOB_FAILED, error, now)
+            case Ended():
+                stream.phase = "ended"
+                return self._book.changed(job, now)
+            case Note(event=event, fields=fields):
+                return self._book.note(now, event, **{**dict(fields), "job": job.job_id})
+            case _:
+                return self._tell(job, stream, wanted)
+
+    def _tell(self, job: Job, stream: Stream, wanted: CheckpointEffect) -> list[Effect]:
+        match wanted:
+            case TriggerSources(checkpoint=number, tasks=keys):
+                return self._trigger(job, number, keys)
+            case NotifyComplete(checkpoint=number):
+                job.forgive(stream.region)
+                return self._over(job, stream, number, complete=True)
+            case NotifyAborted(checkpoint=number, reason=reason):
+                return self._over(job, stream, number, complete=False, reason=reason)
+            case Publish(checkpoint=number, node=node, handles=handles):
+                return self._sink(job, node, handles, publish=True, checkpoint=number)
+            case TakeBack(checkpoint=number, node=node, handles=handles, kept=kept):
+                return self._sink(job, node, handles, publish=False, checkpoint=number, kept=kept)
+            case Abandon(node=node, handles=handles, kept=kept):
+                return self._sink(job, node, handles, publish=False, kept=kept)
+        return []
+
+    def _trigger(self, job: Job, number: int, keys: Iterable[Key]) -> list[Effect]:
+        by_agent: dict[str, list[pb.TaskKey]] = {}
+        for key in keys:
+            task = job.tasks[key]
+            named = pb.TaskKey(
+                job_id=job.job_id, stage=key[0], task=key[1], attempt=task.attempt,
+                epoch=task.epoch,
+            )  # fmt: skip
+            by_agent.setdefault(task.agent_id, []).append(named)
+        effects: list[Effect] = []
+        for agent_id, named_keys in sorted(by_agent.items()):
+            trigger = pb.TriggerCheckpoint(job_id=job.job_id, checkpoint=number, keys=named_keys)
+            message = pb.CoordinatorMessage(trigger=trigger)
+            effects += self._announcer.send_to(agent_id, message)
+        return effects
+
+    def _over(
+        self, job: Job, stream: Stream, number: int, *, complete: bool, reason: str = ""
+    ) -> list[Effect]:
+        ended = pb.CheckpointEnded(
+            job_id=job.job_id, checkpoint=number, complete=complete, reason=reason[:1024],
+            turn=turn_of(job, stream),
+        )  # fmt: skip
+        agents = {t.agent_id for k, t in job.tasks.items() if t.active and is_in(job, stream, k)}
+        effects: list[Effect] = []
+        for agent_id in sorted(agents):
+            effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(ended=ended))
+        return effects
+
+    def _sink(
+        self,
+        job: Job,
+        node: str,
+        handles: tuple[bytes, ...],
+        *,
+        publish: bool,
+        checkpoint: int = 0,
+        kept: tuple[bytes, ...] = (),
+    ) -> list[Effect]:
+        """Have an agent publish, take back (`checkpoint`) or remove what tasks prepared.
+
+        Without any agent it waits for one.
+        """
+        attached = self._agents.ids()
+        stage = next(s.stage for s in job.graph.stages if s.is_sink and s.path == node)
+        first = job.tasks[stage, 0].agent_id
+        if not attached:
+            return []
+        command = pb.SinkCommand(
+            job_id=job.job_id, stage=stage, publish=publish, handles=handles,
+            attempts=not publish and not checkpoint, checkpoint=checkpoint, kept=kept,
+            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
+        )  # fmt: skip
+        asked = first if first in attached else attached[0]
+        return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
+
+
+def is_in(job: Job, stream: Stream, key: Key) -> bool:
+    """Whether a task is one of the stream."""
+    return job.graph.stages[key[0]].region == stream.region
+
+
+def turn_of(job: Job, stream: Stream) -> int:
+    """Grows each time the tasks of a stream begin anew: each then has its next attempt."""
+    return 1 + max(t.attempt for k, t in job.tasks.items() if is_in(job, stream, k))
