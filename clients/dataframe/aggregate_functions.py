@@ -13,10 +13,17 @@ import pyarrow as pa
 
 from fabric.clients.dataframe.aggregate_methods import Interpolation
 from fabric.clients.dataframe.expr import Expr, as_column
+from fabric.clients.dataframe.types import ColumnName
 from fabric.plan import expr as plan
 
-ColumnLike = Expr | str
-"""An expression, or the name of a column."""
+__all__ = [
+    "any_value", "approx_count_distinct", "approx_distinct", "approx_n_unique", "approx_quantile",
+    "avg", "bool_and", "bool_or", "collect_list", "corr", "count", "count_distinct", "count_if",
+    "covar_pop", "covar_samp", "every", "first", "kurtosis", "last", "len", "max", "max_by", "mean",
+    "median", "min", "min_by", "n_unique", "percentile", "percentile_approx", "quantile",
+    "skewness", "some", "std", "std_pop", "stddev", "stddev_pop", "stddev_samp", "sum", "var",
+    "var_pop", "var_samp", "variance",
+]  # fmt: skip
 
 ALIASES: dict[str, str] = {
     "avg": "mean", "approx_n_unique": "approx_distinct", "approx_count_distinct": "approx_distinct",
@@ -27,27 +34,27 @@ ALIASES: dict[str, str] = {
 """Names of Polars and PySpark, and the aggregate of the registry each one is."""
 
 
-def sum(column: ColumnLike) -> Expr:
+def sum(column: ColumnName) -> Expr:
     """The sum of a column's values that are not null."""
     return as_column(column).sum()
 
 
-def mean(column: ColumnLike) -> Expr:
+def mean(column: ColumnName) -> Expr:
     """The mean of a column's values that are not null."""
     return as_column(column).mean()
 
 
-def min(column: ColumnLike) -> Expr:
+def min(column: ColumnName) -> Expr:
     """The smallest value of a column."""
     return as_column(column).min()
 
 
-def max(column: ColumnLike) -> Expr:
+def max(column: ColumnName) -> Expr:
     """The largest value of a column."""
     return as_column(column).max()
 
 
-def count(column: ColumnLike = "*") -> Expr:
+def count(column: ColumnName = "*") -> Expr:
     """How many rows there are, or how many values of a column are not null.
 
     >>> count()
@@ -58,7 +65,7 @@ def count(column: ColumnLike = "*") -> Expr:
     return as_column(column).count()
 
 
-def count_if(condition: ColumnLike) -> Expr:
+def count_if(condition: ColumnName) -> Expr:
     """For how many rows `condition` is true.
 
     >>> from fabric import col
@@ -68,7 +75,7 @@ def count_if(condition: ColumnLike) -> Expr:
     return as_column(condition).count_if()
 
 
-def count_distinct(column: ColumnLike, *more: ColumnLike) -> Expr:
+def count_distinct(column: ColumnName, *more: ColumnName) -> Expr:
     """How many different values a column has, or several side by side; no null counts.
 
     Of several columns, rows where any of them is null are left out, as in PySpark.
@@ -91,7 +98,7 @@ def count_distinct(column: ColumnLike, *more: ColumnLike) -> Expr:
     return Expr(plan.Alias(plan.Agg("count_distinct", rows), named))
 
 
-def n_unique(column: ColumnLike) -> Expr:
+def n_unique(column: ColumnName) -> Expr:
     """How many different values a column has, null counted as one, as in Polars."""
     return as_column(column).n_unique()
 
@@ -101,32 +108,32 @@ def len() -> Expr:
     return count().alias("len")
 
 
-def approx_distinct(column: ColumnLike) -> Expr:
+def approx_distinct(column: ColumnName) -> Expr:
     """About how many different values a column has, nulls left out; a few percent off."""
     return as_column(column).approx_distinct()
 
 
-def first(column: ColumnLike) -> Expr:
+def first(column: ColumnName) -> Expr:
     """The value of one row, null when that row's is; which row is open without a window."""
     return as_column(column).first()
 
 
-def last(column: ColumnLike) -> Expr:
+def last(column: ColumnName) -> Expr:
     """The value of one row, null when that row's is; which row is open without a window."""
     return as_column(column).last()
 
 
-def any_value(column: ColumnLike) -> Expr:
+def any_value(column: ColumnName) -> Expr:
     """Some value of a column that is not null."""
     return as_column(column).any_value()
 
 
-def min_by(column: ColumnLike, by: ColumnLike) -> Expr:
+def min_by(column: ColumnName, by: ColumnName) -> Expr:
     """The value of `column` in a row where `by` is smallest."""
     return as_column(column).min_by(by)
 
 
-def max_by(column: ColumnLike, by: ColumnLike) -> Expr:
+def max_by(column: ColumnName, by: ColumnName) -> Expr:
     """The value of `column` in a row where `by` is largest.
 
     >>> max_by("city", by="population")
@@ -135,82 +142,82 @@ def max_by(column: ColumnLike, by: ColumnLike) -> Expr:
     return as_column(column).max_by(by)
 
 
-def collect_list(column: ColumnLike) -> Expr:
+def collect_list(column: ColumnName) -> Expr:
     """The list of a column's values that are not null, in any order."""
     return as_column(column).collect()
 
 
-def bool_and(column: ColumnLike) -> Expr:
+def bool_and(column: ColumnName) -> Expr:
     """Whether all values of a column are true."""
     return as_column(column).bool_and()
 
 
-def bool_or(column: ColumnLike) -> Expr:
+def bool_or(column: ColumnName) -> Expr:
     """Whether any value of a column is true."""
     return as_column(column).bool_or()
 
 
-def var(column: ColumnLike, ddof: int = 1) -> Expr:
+def var(column: ColumnName, ddof: int = 1) -> Expr:
     """The variance: of a sample (`ddof` 1) or of all values (0)."""
     return as_column(column).var(ddof)
 
 
-def std(column: ColumnLike, ddof: int = 1) -> Expr:
+def std(column: ColumnName, ddof: int = 1) -> Expr:
     """The standard deviation: of a sample (`ddof` 1) or of all values (0)."""
     return as_column(column).std(ddof)
 
 
-def var_pop(column: ColumnLike) -> Expr:
+def var_pop(column: ColumnName) -> Expr:
     """The variance of all values."""
     return as_column(column).var_pop()
 
 
-def std_pop(column: ColumnLike) -> Expr:
+def std_pop(column: ColumnName) -> Expr:
     """The standard deviation of all values."""
     return as_column(column).std_pop()
 
 
-def skewness(column: ColumnLike) -> Expr:
+def skewness(column: ColumnName) -> Expr:
     """The third standardised moment of all values."""
     return as_column(column).skewness()
 
 
-def kurtosis(column: ColumnLike) -> Expr:
+def kurtosis(column: ColumnName) -> Expr:
     """The fourth standardised moment of all values, less 3."""
     return as_column(column).kurtosis()
 
 
-def corr(column: ColumnLike, other: ColumnLike) -> Expr:
+def corr(column: ColumnName, other: ColumnName) -> Expr:
     """Pearson's correlation of two columns; rows with a null are left out."""
     return as_column(column).corr(other)
 
 
-def covar_samp(column: ColumnLike, other: ColumnLike) -> Expr:
+def covar_samp(column: ColumnName, other: ColumnName) -> Expr:
     """The covariance of a sample of two columns; rows with a null are left out."""
     return as_column(column).covar_samp(other)
 
 
-def covar_pop(column: ColumnLike, other: ColumnLike) -> Expr:
+def covar_pop(column: ColumnName, other: ColumnName) -> Expr:
     """The covariance of all rows of two columns; rows with a null are left out."""
     return as_column(column).covar_pop(other)
 
 
-def median(column: ColumnLike) -> Expr:
+def median(column: ColumnName) -> Expr:
     """The middle value, or the mean of the two in the middle."""
     return as_column(column).median()
 
 
-def quantile(column: ColumnLike, quantile: float, interpolation: Interpolation = "nearest") -> Expr:
+def quantile(column: ColumnName, quantile: float, interpolation: Interpolation = "nearest") -> Expr:
     """The exact quantile (0 to 1); between two values the nearest, or as `interpolation` says."""
     return as_column(column).quantile(quantile, interpolation)
 
 
-def percentile(column: ColumnLike, percentage: float) -> Expr:
+def percentile(column: ColumnName, percentage: float) -> Expr:
     """The exact quantile (0 to 1), linear between two values, as in Spark."""
     return as_column(column).percentile(percentage)
 
 
-def approx_quantile(column: ColumnLike, quantile: float) -> Expr:
+def approx_quantile(column: ColumnName, quantile: float) -> Expr:
     """An actual value about at `quantile` (0 to 1)."""
     return as_column(column).approx_quantile(quantile)
 

@@ -7,12 +7,13 @@ One job: each aggregate of the registry as a method of `Expr`. The same as funct
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import pyarrow as pa
 
 from fabric.clients.dataframe.types import (
     AnyExpression,
+    ColumnName,
     Expression,
     call,
     column_node,
@@ -96,7 +97,7 @@ class AggregateMethods(Expression):
         """Some value that is not null."""
         return _agg("any_value", self)
 
-    def min_by(self, by: Any) -> Self:
+    def min_by(self, by: ColumnName) -> Self:
         """The value of a row where `by` is smallest; rows without `by` are left out.
 
         >>> from fabric import DataFrame, col
@@ -106,7 +107,7 @@ class AggregateMethods(Expression):
         """
         return _agg("min_by", self, column_node(by))
 
-    def max_by(self, by: Any) -> Self:
+    def max_by(self, by: ColumnName) -> Self:
         """The value of a row where `by` is largest; rows without `by` are left out."""
         return _agg("max_by", self, column_node(by))
 
@@ -153,15 +154,15 @@ class AggregateMethods(Expression):
         """The fourth standardised moment of all values, less 3."""
         return _agg("kurtosis", self)
 
-    def corr(self, other: Any) -> Self:
+    def corr(self, other: ColumnName) -> Self:
         """Pearson's correlation with `other`; rows with a null are left out."""
         return _agg("corr", self, column_node(other))
 
-    def covar_samp(self, other: Any) -> Self:
+    def covar_samp(self, other: ColumnName) -> Self:
         """The covariance of a sample with `other`; rows with a null are left out."""
         return _agg("covar_samp", self, column_node(other))
 
-    def covar_pop(self, other: Any) -> Self:
+    def covar_pop(self, other: ColumnName) -> Self:
         """The covariance of all rows with `other`; rows with a null are left out."""
         return _agg("covar_pop", self, column_node(other))
 
@@ -225,7 +226,7 @@ def _by_ddof(name: str, ddof: int) -> str:
     return name if ddof == 1 else f"{name}_pop"
 
 
-def quantile_args(quantile: Any, interpolation: Any) -> tuple[plan.Expr, ...]:
+def quantile_args(quantile: float, interpolation: str) -> tuple[plan.Expr, ...]:
     """What follows the input of ``quantile`` in a plan, where linear is not said."""
     if not isinstance(quantile, Real) or isinstance(quantile, bool):
         raise PlanError(f"quantile takes a fraction from 0 to 1, got {quantile!r}")

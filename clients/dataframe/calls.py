@@ -125,7 +125,7 @@ def suggesting(
         kind.__getitem__ = subscript  # type: ignore[index]
 
 
-def part_of(space: str, item: Any, one: str) -> str:
+def part_of(space: str, item: int | slice, one: str) -> str:
     """How to take the places that `item`, of brackets, means; `one` takes a single one."""
     match item:
         case slice(start=start, stop=None, step=None):

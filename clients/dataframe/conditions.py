@@ -7,7 +7,7 @@ from typing import Any, Self, overload
 
 from fabric.clients.dataframe.calls import suggesting
 from fabric.clients.dataframe.expr import Expr, as_column
-from fabric.clients.dataframe.types import to_node
+from fabric.clients.dataframe.types import IntoExpr, to_node
 from fabric.plan import expr as plan
 from fabric.plan.expr import Case
 
@@ -20,11 +20,11 @@ class When:
 
     __slots__ = ("_branches", "_condition")
 
-    def __init__(self, branches: tuple[_Branch, ...], conditions: tuple[Any, ...]) -> None:
+    def __init__(self, branches: tuple[_Branch, ...], conditions: tuple[IntoExpr, ...]) -> None:
         self._branches = branches
         self._condition = to_node(reduce(lambda a, b: a & b, map(as_column, conditions)))
 
-    def then(self, value: Any) -> Then:
+    def then(self, value: IntoExpr) -> Then:
         """The value where the condition is true; a text is a column, ``lit("x")`` is text."""
         return Then((*self._branches, (self._condition, to_node(as_column(value)))))
 
@@ -46,16 +46,18 @@ class Then(Expr):
         return Expr(node)  # type: ignore[return-value]
 
     @overload
-    def when(self, condition: Any) -> When: ...
+    def when(self, condition: IntoExpr) -> When: ...
     @overload
-    def when(self, condition: Any, value: Any) -> WhenOrThen: ...
+    def when(self, condition: IntoExpr, value: IntoExpr) -> WhenOrThen: ...
     @overload
-    def when(self, condition: Any, value: Any, *conditions: Any) -> When: ...
-    def when(self, condition: Any, value: Any = _MISSING, *conditions: Any) -> When | Then:
+    def when(self, condition: IntoExpr, value: IntoExpr, *conditions: IntoExpr) -> When: ...
+    def when(
+        self, condition: IntoExpr, value: IntoExpr = _MISSING, *conditions: IntoExpr
+    ) -> When | Then:
         """One more condition, looked at where all before are not true; written as in `when`."""
         return _when(self._branches, condition, value, conditions)
 
-    def otherwise(self, value: Any) -> Expr:
+    def otherwise(self, value: IntoExpr) -> Expr:
         """The value where no condition is true; a text is a column, ``lit("x")`` is text."""
         return Expr(Case(self._branches, to_node(as_column(value))))
 
@@ -66,11 +68,11 @@ class WhenOrThen(Then):
 
     __slots__ = ("_both",)
 
-    def __init__(self, branches: tuple[_Branch, ...], condition: Any, value: Any) -> None:
+    def __init__(self, branches: tuple[_Branch, ...], condition: IntoExpr, value: IntoExpr) -> None:
         super().__init__(When(branches, (condition,)).then(value)._branches)
         self._both = (branches, (condition, value))
 
-    def then(self, value: Any) -> Then:
+    def then(self, value: IntoExpr) -> Then:
         """The value where both conditions are true."""
         return When(*self._both).then(value)
 
@@ -79,12 +81,12 @@ suggesting(When, "when(...)")
 
 
 @overload
-def when(condition: Any) -> When: ...
+def when(condition: IntoExpr) -> When: ...
 @overload
-def when(condition: Any, value: Any) -> WhenOrThen: ...
+def when(condition: IntoExpr, value: IntoExpr) -> WhenOrThen: ...
 @overload
-def when(condition: Any, value: Any, *conditions: Any) -> When: ...
-def when(condition: Any, value: Any = _MISSING, *conditions: Any) -> When | Then:
+def when(condition: IntoExpr, value: IntoExpr, *conditions: IntoExpr) -> When: ...
+def when(condition: IntoExpr, value: IntoExpr = _MISSING, *conditions: IntoExpr) -> When | Then:
     """Begin a case: the first condition that is true gives the value; null is not true.
 
     With ``.then(value)`` all that stands in `when` are conditions, as in Polars, and all must be
@@ -105,7 +107,10 @@ def when(condition: Any, value: Any = _MISSING, *conditions: Any) -> When | Then
 
 
 def _when(
-    branches: tuple[_Branch, ...], condition: Any, value: Any, conditions: tuple[Any, ...]
+    branches: tuple[_Branch, ...],
+    condition: IntoExpr,
+    value: IntoExpr,
+    conditions: tuple[IntoExpr, ...],
 ) -> When | Then:
     if value is _MISSING:
         return When(branches, (condition,))

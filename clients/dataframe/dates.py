@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Generic
+from typing import Generic
 
 import pyarrow as pa
 
@@ -11,8 +11,8 @@ from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.directives import spark_pattern
 from fabric.clients.dataframe.durations import days_and_rest, parse_duration
 from fabric.clients.dataframe.lowering.buckets import bucket
-from fabric.clients.dataframe.operators import E
-from fabric.clients.dataframe.types import call, call_of, to_node
+from fabric.clients.dataframe.operators import E, IntoNumber
+from fabric.clients.dataframe.types import IntoExpr, call, call_of, to_node
 from fabric.errors import PlanError
 from fabric.plan.zones import no_zone
 
@@ -123,14 +123,14 @@ class DateTimeMethods(Generic[E]):
             return self._as_before(self.date_trunc(unit))
         return self._as_before(self._expr._of(bucket(to_node(self._expr), every)))
 
-    def as_time_of(self, like: Any) -> E:
+    def as_time_of(self, like: IntoExpr) -> E:
         """A date where `like` is a date, else a timestamp of its zone."""
         return call("as_time_of", self._expr, like)
 
     def _as_before(self, moved: E) -> E:
         return DateTimeMethods(moved).as_time_of(self._expr)
 
-    def add(self, number: Any, unit: str) -> E:
+    def add(self, number: IntoExpr, unit: str) -> E:
         """`number` (an expression or an integer) of `unit` later; below 0 earlier."""
         return call("add_interval", self._expr, number, unit)
 
@@ -149,15 +149,15 @@ class DateTimeMethods(Generic[E]):
                 )
         return self._as_before(self.add(*parse_duration(by)))
 
-    def date_add(self, days: Any) -> E:
+    def date_add(self, days: IntoExpr) -> E:
         """The date `days` later."""
         return call("date_add", self._expr, days)
 
-    def date_sub(self, days: Any) -> E:
+    def date_sub(self, days: IntoNumber) -> E:
         """The date `days` earlier."""
         return call("date_add", self._expr, -days)
 
-    def add_months(self, months: Any) -> E:
+    def add_months(self, months: IntoExpr) -> E:
         """The date `months` later, its day cut to the length of the month."""
         return call("add_months", self._expr, months)
 
@@ -187,15 +187,15 @@ class DateTimeMethods(Generic[E]):
         return call("next_day", self._expr, name)
 
     # ---- how far apart
-    def date_diff(self, start: Any) -> E:
+    def date_diff(self, start: IntoExpr) -> E:
         """The days from `start` to here."""
         return call("date_diff", self._expr, start)
 
-    def timestamp_diff(self, unit: str, start: Any) -> E:
+    def timestamp_diff(self, unit: str, start: IntoExpr) -> E:
         """Whole units from `start` to here, truncated: ``"month"``, ``"hour"`` …"""
         return call_of(self._expr, "timestamp_diff", unit, start, self._expr)
 
-    def months_between(self, start: Any, round_off: bool = True) -> E:
+    def months_between(self, start: IntoExpr, round_off: bool = True) -> E:
         """The months from `start` to here with a fraction, in months of 31 days."""
         return call("months_between", self._expr, start, round_off)
 

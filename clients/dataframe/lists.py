@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Generic
 
 from fabric.clients.dataframe.calls import helpful, part_of, suggesting
 from fabric.clients.dataframe.operators import E
-from fabric.clients.dataframe.types import call, call_of, case, column_node
+from fabric.clients.dataframe.types import IntoExpr, call, call_of, case, column_node
 from fabric.errors import PlanError
 
 _REST = (1 << 31) - 1
@@ -30,7 +30,7 @@ class ListMethods(Generic[E]):
     def __init__(self, expr: E) -> None:
         self._expr = expr
 
-    def _column(self, value: Any) -> E:
+    def _column(self, value: IntoExpr) -> E:
         """A text is the column of that name."""
         return self._expr._of(column_node(value))
 
@@ -39,7 +39,7 @@ class ListMethods(Generic[E]):
         """How many values, nulls counted."""
         return call("list_len", self._expr)
 
-    def get(self, index: Any, *, null_on_oob: bool = False) -> E:
+    def get(self, index: IntoExpr, *, null_on_oob: bool = False) -> E:
         """The value at `index`, from 0, below 0 from the end, as in Polars.
 
         Where the list is too short the job fails; with `null_on_oob` null stands there.
@@ -54,7 +54,7 @@ class ListMethods(Generic[E]):
         """The last value; null of an empty list."""
         return self.get(-1, null_on_oob=True)
 
-    def contains(self, value: Any) -> E:
+    def contains(self, value: IntoExpr) -> E:
         """True where `value` is in the list, as in Polars: never null, but of a null list.
 
         A null is found where the list has one.
@@ -65,7 +65,7 @@ class ListMethods(Generic[E]):
         otherwise = case(self._expr.is_not_null(), looked_for & has_null)
         return call("coalesce", found, otherwise)
 
-    def position(self, value: Any) -> E:
+    def position(self, value: IntoExpr) -> E:
         """Where `value` is first, counted from 1; 0 where it is not."""
         return call("list_position", self._expr, value)
 
@@ -74,7 +74,7 @@ class ListMethods(Generic[E]):
         return ListMethods(self.unique()).len()
 
     # ---- parts
-    def sublist(self, start: Any, length: Any = _REST) -> E:
+    def sublist(self, start: IntoExpr, length: IntoExpr = _REST) -> E:
         """`length` values from `start`, counted from 1 as in SQL; below 0 from the end.
 
         A start before the list, such as -5 in a list of three, gives an empty list.
@@ -112,15 +112,15 @@ class ListMethods(Generic[E]):
         return call("list_drop_nulls", self._expr)
 
     # ---- together
-    def concat(self, *others: Any) -> E:
+    def concat(self, *others: IntoExpr) -> E:
         """The values of this list and of `others`; null where one of them is."""
         return call("list_concat", self._expr, *map(self._column, others))
 
-    def append(self, value: Any) -> E:
+    def append(self, value: IntoExpr) -> E:
         """With `value` at the end."""
         return call("list_append", self._expr, value)
 
-    def prepend(self, value: Any) -> E:
+    def prepend(self, value: IntoExpr) -> E:
         """With `value` at the beginning."""
         return call("list_prepend", self._expr, value)
 
@@ -142,15 +142,15 @@ class ListMethods(Generic[E]):
         """Every value once, where it was first."""
         return call("list_unique", self._expr)
 
-    def set_union(self, other: Any) -> E:
+    def set_union(self, other: IntoExpr) -> E:
         """Every value of both lists once."""
         return call("list_union", self._expr, self._column(other))
 
-    def set_intersection(self, other: Any) -> E:
+    def set_intersection(self, other: IntoExpr) -> E:
         """Every value that is in both lists, once."""
         return call("list_intersect", self._expr, self._column(other))
 
-    def set_difference(self, other: Any) -> E:
+    def set_difference(self, other: IntoExpr) -> E:
         """Every value that is not in `other`, once."""
         return call("list_except", self._expr, self._column(other))
 
@@ -179,7 +179,9 @@ class ListMethods(Generic[E]):
         """False where a value is false; nulls are left out, as in Polars."""
         return call("list_all", self._expr)
 
-    def join(self, separator: Any, null_replacement: Any = None, *, ignore_nulls: bool = True) -> E:
+    def join(
+        self, separator: IntoExpr, null_replacement: IntoExpr = None, *, ignore_nulls: bool = True
+    ) -> E:
         """The strings with `separator` between them; nulls are left out unless replaced.
 
         Null, when not `ignore_nulls`, where the list has one.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -19,8 +19,16 @@ from fabric.errors import PlanError
 from fabric.plan.expr import Literal
 from fabric.plan.faults import with_article
 
+if TYPE_CHECKING:
+    import numpy as np
+
 DTypeLike: TypeAlias = pa.DataType | str | type
 """What `cast` takes: an Arrow type, a Spark, Polars or Arrow name, or a Python class."""
+PythonValue: TypeAlias = (
+    "bool | int | float | str | bytes | Decimal | date | datetime | time | timedelta"
+    " | pa.Scalar | np.generic | None"
+)
+"""A constant in an expression."""
 SchemaLike: TypeAlias = pa.Schema | Mapping[str, DTypeLike]
 """Columns by name, in order."""
 
@@ -102,7 +110,7 @@ def to_schema(given: SchemaLike, verb: str, name: str = "schema") -> pa.Schema:
     )
 
 
-def to_literal(value: Any) -> Literal:
+def to_literal(value: PythonValue) -> Literal:
     """`value` as a constant of the plan.
 
     >>> to_literal(1).dtype, to_literal(1 << 40).dtype, to_literal("a").dtype

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyarrow import types as t
 
+from fabric.clients.dataframe.types import ColumnName
 from fabric.errors import PlanError
 from fabric.plan.expr import Column
 from fabric.plan.faults import listed, nearest, quoted
@@ -148,7 +149,7 @@ def known_names(
     return list(names)
 
 
-def column_name(name: Any, verb: str) -> str:
+def column_name(name: ColumnName | Iterable[str], verb: str) -> str:
     """`name` when it is text; an expression is none."""
     if isinstance(name, str):
         return name
@@ -157,7 +158,7 @@ def column_name(name: Any, verb: str) -> str:
     raise PlanError(f"{verb} takes names of columns, got {name!r}{hint}")
 
 
-def text(value: Any, verb: str, name: str) -> str:
+def text(value: str, verb: str, name: str) -> str:
     """`value` of the argument `name` when it is text."""
     if isinstance(value, str):
         return value
@@ -208,7 +209,7 @@ def value_text(value: Any) -> str:
             return repr(value)
 
 
-def choice(value: Any, allowed: Sequence[str], verb: str, name: str) -> str:
+def choice(value: str, allowed: Sequence[str], verb: str, name: str) -> str:
     """`value` when it is one of `allowed`."""
     if value in allowed:
         return str(value)
@@ -219,7 +220,7 @@ def choice(value: Any, allowed: Sequence[str], verb: str, name: str) -> str:
     )
 
 
-def whole(value: Any, least: int, verb: str, name: str) -> int:
+def whole(value: int, least: int, verb: str, name: str) -> int:
     """`value` when it is a whole number of at least `least` that fits 64 bits.
 
     >>> whole("10", 1, "generator", "n_rows")
@@ -235,7 +236,7 @@ n_rows=10
     raise PlanError(f"{verb}: {name}={value!r} is not a whole number of at least {least}{hint}")
 
 
-def number(value: Any, verb: str, name: str) -> float:
+def number(value: float, verb: str, name: str) -> float:
     """`value` when it is a finite number of at least 0."""
     if isinstance(value, Real) and not isinstance(value, bool):
         given = float(value)

@@ -7,11 +7,11 @@ Angles, roots and logarithms are float64; outside its domain a function is NaN o
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.types import Expression, call, call_of, to_node
+from fabric.clients.dataframe.types import Expression, IntoExpr, call, call_of, to_node
 from fabric.clients.dataframe.value_methods import called_as
 from fabric.plan import expr as plan
 
@@ -124,11 +124,11 @@ class NumberMethods(Expression):
         """An angle in degrees as radians."""
         return call("radians", self)
 
-    def atan2(self, x: Any) -> Self:
+    def atan2(self, x: IntoExpr) -> Self:
         """The angle of the point (x, value) in radians."""
         return call("atan2", self, x)
 
-    def hypot(self, other: Any) -> Self:
+    def hypot(self, other: IntoExpr) -> Self:
         """The square root of the sum of both squares."""
         return call("hypot", self, other)
 
@@ -140,11 +140,11 @@ class NumberMethods(Expression):
         """Rounded to `decimals` digits, half to even."""
         return call("bround", self, decimals)
 
-    def width_bucket(self, low: Any, high: Any, n_buckets: Any) -> Self:
+    def width_bucket(self, low: IntoExpr, high: IntoExpr, n_buckets: IntoExpr) -> Self:
         """Which of `n_buckets` equal parts of `low` to `high` holds the value; 0 is before them."""
         return call("width_bucket", self, low, high, n_buckets)
 
-    def pow(self, exponent: Any) -> Self:
+    def pow(self, exponent: IntoExpr) -> Self:
         """``**``: of integers an int64, exactly; an error where it does not fit. Else a float64.
 
         An exponent below 0 that is a constant gives a float64, one in a column of integers is an
@@ -156,7 +156,7 @@ class NumberMethods(Expression):
         """
         return call("exact_power", self, exponent)
 
-    def log(self, base: Any = math.e) -> Self:
+    def log(self, base: IntoExpr = math.e) -> Self:
         """The logarithm to `base`; null where one of them is 0 or below.
 
         >>> from fabric import col
@@ -169,11 +169,11 @@ class NumberMethods(Expression):
             else call_of(self, "log", base, self)
         )
 
-    def pmod(self, divisor: Any) -> Self:
+    def pmod(self, divisor: IntoExpr) -> Self:
         """The remainder, not below 0 unless `divisor` is."""
         return call("pmod", self, divisor)
 
-    def clip(self, lower: Any = None, upper: Any = None) -> Self:
+    def clip(self, lower: IntoExpr = None, upper: IntoExpr = None) -> Self:
         """The value, but at least `lower` and at most `upper`; null stays null, and NaN is NaN
         beside numbers (of a column as `upper`, NaN is larger).
 
@@ -191,7 +191,7 @@ class NumberMethods(Expression):
         ]
         return self._of(called_as(node, plan.Case(tuple(branches), node)) if branches else node)
 
-    def fill_nan(self, value: Any) -> Self:
+    def fill_nan(self, value: IntoExpr) -> Self:
         """The value, or `value` where it is NaN.
 
         >>> from fabric import col
@@ -217,15 +217,15 @@ class NumberMethods(Expression):
     def _size(self) -> Self:
         return call("abs", self._of(plan.Cast(to_node(self), pa.float64())))
 
-    def bitwise_and(self, other: Any) -> Self:
+    def bitwise_and(self, other: IntoExpr) -> Self:
         """The bits that both integers have."""
         return call("bitwise_and", self, other)
 
-    def bitwise_or(self, other: Any) -> Self:
+    def bitwise_or(self, other: IntoExpr) -> Self:
         """The bits that one of both integers has."""
         return call("bitwise_or", self, other)
 
-    def bitwise_xor(self, other: Any) -> Self:
+    def bitwise_xor(self, other: IntoExpr) -> Self:
         """The bits that just one of both integers has."""
         return call("bitwise_xor", self, other)
 
@@ -233,15 +233,15 @@ class NumberMethods(Expression):
         """The other bits."""
         return call("bitwise_not", self)
 
-    def shift_left(self, n_bits: Any) -> Self:
+    def shift_left(self, n_bits: IntoExpr) -> Self:
         """The bits moved `n_bits` to the left; an int32 or int64."""
         return call("shift_left", self, n_bits)
 
-    def shift_right(self, n_bits: Any) -> Self:
+    def shift_right(self, n_bits: IntoExpr) -> Self:
         """The bits moved `n_bits` to the right, the sign kept."""
         return call("shift_right", self, n_bits)
 
-    def shift_right_unsigned(self, n_bits: Any) -> Self:
+    def shift_right_unsigned(self, n_bits: IntoExpr) -> Self:
         """The bits moved `n_bits` to the right, filled up with zeros."""
         return call("shift_right_unsigned", self, n_bits)
 
@@ -249,13 +249,13 @@ class NumberMethods(Expression):
         """How many of 64 bits are set."""
         return call("bit_count", self)
 
-    def hash(self, *others: Any) -> Self:
+    def hash(self, *others: IntoExpr) -> Self:
         """The 64 bits that place a row, of the value and `others`; the same everywhere."""
         return call("hash", self, *others)
 
     __pow__ = pow
 
-    def __rpow__(self, base: Any) -> Self:
+    def __rpow__(self, base: IntoExpr) -> Self:
         return call_of(self, "exact_power", base, self)
 
     arcsin = asin

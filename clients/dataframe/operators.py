@@ -7,16 +7,15 @@ here; the DataFrame method that takes the expression checks names and types at o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar
 
 from fabric.clients.dataframe.calls import helpful
-from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
+from fabric.clients.dataframe.literal import DTypeLike, PythonValue, to_dtype, to_literal
 from fabric.clients.dataframe.names import text
 from fabric.clients.dataframe.order import Order
 from fabric.clients.dataframe.types import (
     Expression,
     IntoExpr,
-    PythonValue,
     call,
     call_of,
     column_node,
@@ -28,6 +27,10 @@ from fabric.plan.printer import expr_text
 
 E = TypeVar("E", bound="Operators")
 """The class of the expressions that a family of methods makes."""
+IntoNumber: TypeAlias = "int | Operators"
+"""A whole number, or an expression of them."""
+IntoText: TypeAlias = "str | Operators"
+"""A text, or an expression of texts."""
 _NO_TRUTH = (
     "an expression has no truth value before the job runs; write & for 'and', | for 'or', ~ for "
     '\'not\', with each comparison in brackets: (col("a") > 1) & (col("b") < 2); write '

@@ -9,9 +9,9 @@ match, `extract` gives null where nothing matches. `rlike` and ``regexp_…`` me
 from __future__ import annotations
 
 import re
-from typing import Any, Generic
+from typing import Generic
 
-from fabric.clients.dataframe.operators import E
+from fabric.clients.dataframe.operators import E, IntoText
 from fabric.clients.dataframe.types import call, call_of, case
 from fabric.errors import PlanError
 from fabric.plan.patterns.charset import escaped
@@ -29,7 +29,7 @@ class PatternMethods(Generic[E]):
         self._expr = expr
 
     # ---- Polars' names
-    def contains(self, pattern: Any, *, literal: bool = False, strict: bool = True) -> E:
+    def contains(self, pattern: IntoText, *, literal: bool = False, strict: bool = True) -> E:
         """True where the pattern matches somewhere, or with `literal` a text or column occurs.
 
         A pattern that is none is always an error, `strict` or not.
@@ -42,7 +42,9 @@ class PatternMethods(Generic[E]):
             return call("contains", self._expr, pattern)
         return call("pattern_contains", self._expr, pattern)
 
-    def replace(self, pattern: Any, value: Any, *, literal: bool = False, n: int = 1) -> E:
+    def replace(
+        self, pattern: IntoText, value: IntoText, *, literal: bool = False, n: int = 1
+    ) -> E:
         """The first match replaced; ``$1`` in `value` is the first group, unless `literal`.
 
         >>> from fabric import col
@@ -60,7 +62,7 @@ class PatternMethods(Generic[E]):
             return call("pattern_replace", self._expr, plain, new)
         return self._first_replaced(pattern, value)
 
-    def _first_replaced(self, old: Any, new: Any) -> E:
+    def _first_replaced(self, old: IntoText, new: IntoText) -> E:
         """Of columns, by where `old` is; a null in place of `new` replaces nothing."""
         text, place = self._expr, call("instr", self._expr, old)
         before = call("substring", text, 1, place - 1)
@@ -68,7 +70,7 @@ class PatternMethods(Generic[E]):
         whole = call("coalesce", call("concat", before, new, after), text)
         return case(place > 0, whole, text)
 
-    def replace_all(self, pattern: Any, value: Any, *, literal: bool = False) -> E:
+    def replace_all(self, pattern: IntoText, value: IntoText, *, literal: bool = False) -> E:
         """Every match replaced; ``$1`` in `value` is the first group, unless `literal`.
 
         >>> from fabric import col
@@ -84,7 +86,7 @@ class PatternMethods(Generic[E]):
             return call("coalesce", call("replace", self._expr, pattern, value), self._expr)
         return call("pattern_replace_all", self._expr, pattern, value)
 
-    def _between_all(self, value: Any) -> E:
+    def _between_all(self, value: IntoText) -> E:
         """`value` before, behind and between all characters."""
         if not isinstance(value, str):
             raise PlanError(f"replace_all puts a text between all characters, got {value!r}")
@@ -105,7 +107,7 @@ class PatternMethods(Generic[E]):
         text = _escaped(pattern) if literal else pattern
         return call("pattern_count", self._expr, text)
 
-    def find(self, pattern: Any, *, literal: bool = False, strict: bool = True) -> E:
+    def find(self, pattern: IntoText, *, literal: bool = False, strict: bool = True) -> E:
         """Where a pattern first matches, in bytes from 0 as in Polars; null where it does not.
 
         With `literal` a plain text or a column; `instr` counts characters from 1 as in SQL.
@@ -157,7 +159,7 @@ class PatternMethods(Generic[E]):
         return call("regexp_count", self._expr, pattern)
 
 
-def _is_plain(pattern: Any) -> bool:
+def _is_plain(pattern: IntoText) -> bool:
     """Whether a pattern matches itself alone."""
     return isinstance(pattern, str) and pattern != "" and not _SIGNS.search(pattern)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from fabric.clients.dataframe.calls import helpful, part_of, suggesting
 from fabric.clients.dataframe.dates import DateTimeMethods
 from fabric.clients.dataframe.directives import reading_pattern
-from fabric.clients.dataframe.literal import to_dtype
-from fabric.clients.dataframe.operators import E, Operators
+from fabric.clients.dataframe.literal import DTypeLike, to_dtype
+from fabric.clients.dataframe.operators import E, IntoNumber, IntoText, Operators
 from fabric.clients.dataframe.pattern_methods import PatternMethods
-from fabric.clients.dataframe.types import Expression, call, call_of, case, to_node
+from fabric.clients.dataframe.types import Expression, IntoExpr, call, call_of, case, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
@@ -56,34 +54,34 @@ class StringMethods(PatternMethods[E]):
         """How many bytes in UTF-8."""
         return call("length", self._expr.cast("binary"))
 
-    def trim(self, characters: Any = None) -> E:
+    def trim(self, characters: IntoText | None = None) -> E:
         """Without spaces, or any of `characters`, at both ends."""
         return self._trimmed("trim", characters)
 
-    def ltrim(self, characters: Any = None) -> E:
+    def ltrim(self, characters: IntoText | None = None) -> E:
         """Without spaces, or any of `characters`, at the beginning."""
         return self._trimmed("ltrim", characters)
 
-    def rtrim(self, characters: Any = None) -> E:
+    def rtrim(self, characters: IntoText | None = None) -> E:
         """Without spaces, or any of `characters`, at the end."""
         return self._trimmed("rtrim", characters)
 
-    def _trimmed(self, function: str, characters: Any) -> E:
+    def _trimmed(self, function: str, characters: IntoText | None) -> E:
         return call(function, self._expr, *([] if characters is None else [characters]))
 
-    def strip_chars(self, characters: Any = None) -> E:
+    def strip_chars(self, characters: IntoText | None = None) -> E:
         """Without white space of any kind, or any of `characters`, at both ends."""
         return self.trim(_WHITE if characters is None else characters)
 
-    def strip_chars_start(self, characters: Any = None) -> E:
+    def strip_chars_start(self, characters: IntoText | None = None) -> E:
         """Without white space of any kind, or any of `characters`, at the beginning."""
         return self.ltrim(_WHITE if characters is None else characters)
 
-    def strip_chars_end(self, characters: Any = None) -> E:
+    def strip_chars_end(self, characters: IntoText | None = None) -> E:
         """Without white space of any kind, or any of `characters`, at the end."""
         return self.rtrim(_WHITE if characters is None else characters)
 
-    def strip_prefix(self, prefix: Any) -> E:
+    def strip_prefix(self, prefix: IntoText) -> E:
         """Without `prefix`, where the string begins with it.
 
         >>> from fabric import col
@@ -93,13 +91,13 @@ class StringMethods(PatternMethods[E]):
         rest = call("substring", self._expr, _after(prefix), _REST)
         return self._instead(rest, self.starts_with(prefix), prefix)
 
-    def strip_suffix(self, suffix: Any) -> E:
+    def strip_suffix(self, suffix: IntoText) -> E:
         """Without `suffix`, where the string ends with it."""
         n_left_out = len(suffix) if isinstance(suffix, str) else call("length", suffix)
         n_kept = self.length() - n_left_out
         return self._instead(self._first(n_kept), self.ends_with(suffix), suffix)
 
-    def _instead(self, part: E, condition: E, of: Any) -> E:
+    def _instead(self, part: E, condition: E, of: IntoText) -> E:
         """`part` where the condition is true, else the string; null where `of` is."""
         if isinstance(of, str):
             return case(condition, part, self._expr)
@@ -107,16 +105,16 @@ class StringMethods(PatternMethods[E]):
         branches = (test, to_node(part)), (to_node(~condition), text)
         return condition._of(plan.Case(branches, to_node(None)))
 
-    def _first(self, n_characters: Any) -> E:
+    def _first(self, n_characters: IntoExpr) -> E:
         return call("substring", self._expr, 1, n_characters)
 
-    def substring(self, start: Any, length: Any = _REST) -> E:
+    def substring(self, start: IntoNumber, length: IntoNumber = _REST) -> E:
         """`length` characters from `start`, counted from 1 as in SQL; below 0 from the end."""
         if isinstance(length, int) and length < 0:
             raise PlanError(f"substring needs a length of at least 0, got {length}")
         return call("substring", self._expr, start, length)
 
-    def slice(self, offset: Any, length: Any = None) -> E:
+    def slice(self, offset: IntoNumber, length: IntoNumber | None = None) -> E:
         """`length` characters from `offset`, counted from 0 as in Polars; below 0 from the end.
 
         >>> from fabric import col
@@ -124,18 +122,18 @@ class StringMethods(PatternMethods[E]):
         col("time").str.substring(1, 2)
         """
         if isinstance(offset, Operators):
-            start: Any = case(offset >= 0, offset + 1, offset)
+            start: IntoNumber = case(offset >= 0, offset + 1, offset)
         else:
             start = offset + 1 if offset >= 0 else offset
         return self.substring(start, _REST if length is None else length)
 
-    def head(self, n: Any) -> E:
+    def head(self, n: IntoNumber) -> E:
         """The first `n` characters; below 0 all but the last ones."""
         if isinstance(n, Operators):
             return self._first(case(n >= 0, n, self.length() + n))
         return self._first(n if n >= 0 else self.length() + n)
 
-    def tail(self, n: Any) -> E:
+    def tail(self, n: IntoNumber) -> E:
         """The last `n` characters; below 0 all but the first ones."""
         if isinstance(n, Operators):
             some = case(n != 0, case(n > 0, -n, 1 - n), 1)
@@ -144,45 +142,45 @@ class StringMethods(PatternMethods[E]):
             return self._first(0)
         return self.substring(-n if n > 0 else 1 - n)
 
-    def left(self, n: Any) -> E:
+    def left(self, n: IntoNumber) -> E:
         """The first `n` characters, none below 0, as in SQL."""
         return self.head(call("greatest", n, 0) if isinstance(n, Operators) else max(n, 0))
 
-    def right(self, n: Any) -> E:
+    def right(self, n: IntoNumber) -> E:
         """The last `n` characters, none below 0, as in SQL."""
         return self.tail(call("greatest", n, 0) if isinstance(n, Operators) else max(n, 0))
 
-    def lpad(self, length: Any, fill: Any = " ") -> E:
+    def lpad(self, length: IntoNumber, fill: IntoText = " ") -> E:
         """Filled up at the beginning to `length` characters, or cut to them."""
         return call("lpad", self._expr, length, fill)
 
-    def rpad(self, length: Any, fill: Any = " ") -> E:
+    def rpad(self, length: IntoNumber, fill: IntoText = " ") -> E:
         """Filled up at the end to `length` characters, or cut to them."""
         return call("rpad", self._expr, length, fill)
 
-    def pad_start(self, length: Any, fill_char: Any = " ") -> E:
+    def pad_start(self, length: IntoNumber, fill_char: IntoText = " ") -> E:
         """Filled up at the beginning to at least `length` characters."""
         return self.lpad(self._at_least(length), fill_char)
 
-    def pad_end(self, length: Any, fill_char: Any = " ") -> E:
+    def pad_end(self, length: IntoNumber, fill_char: IntoText = " ") -> E:
         """Filled up at the end to at least `length` characters."""
         return self.rpad(self._at_least(length), fill_char)
 
-    def _at_least(self, length: Any) -> E:
+    def _at_least(self, length: IntoNumber) -> E:
         """The length of the string, or `length` if that is more; null where it is null."""
         longest = call("greatest", self.length(), length)
         if isinstance(length, Expression):
             return case(call_of(self._expr, "is_not_null", length), longest)
         return longest
 
-    def zfill(self, length: Any) -> E:
+    def zfill(self, length: IntoNumber) -> E:
         """Filled up with zeros to at least `length` characters, after a sign at the beginning."""
         sign, rest = self._first(1), StringMethods(self.substring(2))
         signed = sign.is_in(["-", "+"])
         filled = call("concat", sign, rest.pad_start(length - 1, "0"))
         return case(signed, filled, self.pad_start(length, "0"))
 
-    def repeat(self, n_times: Any) -> E:
+    def repeat(self, n_times: IntoNumber) -> E:
         """The string `n_times` in a row; empty when that is below 1."""
         return call("repeat", self._expr, n_times)
 
@@ -194,11 +192,11 @@ class StringMethods(PatternMethods[E]):
         """Each word, between spaces, with a capital and the rest in lower case."""
         return call("initcap", self._expr)
 
-    def translate(self, old: Any, new: Any) -> E:
+    def translate(self, old: IntoText, new: IntoText) -> E:
         """Each character of `old` replaced by the one at its place in `new`, or left out."""
         return call("translate", self._expr, old, new)
 
-    def instr(self, text: Any) -> E:
+    def instr(self, text: IntoText) -> E:
         """Where `text` begins, counted from 1 as in SQL; 0 when it does not occur."""
         return call("instr", self._expr, text)
 
@@ -211,11 +209,11 @@ class StringMethods(PatternMethods[E]):
             return self.extract_all("(?s).")
         return call("split", self._expr, by, *([] if limit is None else [limit]))
 
-    def split_part(self, by: Any, number: Any) -> E:
+    def split_part(self, by: IntoText, number: IntoNumber) -> E:
         """Part `number` between every `by`, from 1, below 0 from the end; empty when is none."""
         return call("split_part", self._expr, by, number)
 
-    def levenshtein(self, other: Any) -> E:
+    def levenshtein(self, other: IntoText) -> E:
         """How many characters to add, drop or change to make one string of the other."""
         return call("levenshtein", self._expr, other)
 
@@ -249,15 +247,15 @@ class StringMethods(PatternMethods[E]):
         is_even = call("eq", call("length", self._expr) % 2, 0)
         return case(is_even, call("unhex", self._expr))
 
-    def starts_with(self, prefix: Any) -> E:
+    def starts_with(self, prefix: IntoText) -> E:
         """True where the string begins with `prefix`."""
         return call("starts_with", self._expr, prefix)
 
-    def ends_with(self, suffix: Any) -> E:
+    def ends_with(self, suffix: IntoText) -> E:
         """True where the string ends with `suffix`."""
         return call("ends_with", self._expr, suffix)
 
-    def concat(self, *others: Any) -> E:
+    def concat(self, *others: IntoText) -> E:
         """The string with `others` after it; null when any of them is null."""
         return call("concat", self._expr, *others)
 
@@ -310,7 +308,7 @@ class StringMethods(PatternMethods[E]):
             return found
         return DateTimeMethods(found).replace_time_zone(time_zone, ambiguous=ambiguous)
 
-    def strptime(self, dtype: Any, format: str | None = None, *, strict: bool = True) -> E:
+    def strptime(self, dtype: DTypeLike, format: str | None = None, *, strict: bool = True) -> E:
         """Parsed as a `dtype`, a date or a timestamp; see `to_date` and `to_datetime`."""
         wanted = to_dtype(dtype)
         if pa.types.is_date(wanted):
@@ -327,7 +325,7 @@ class StringMethods(PatternMethods[E]):
     endswith = ends_with
 
 
-def _after(prefix: Any) -> Any:
+def _after(prefix: IntoText) -> IntoNumber:
     """The place of the first character behind a prefix."""
     return len(prefix) + 1 if isinstance(prefix, str) else call("length", prefix) + 1
 

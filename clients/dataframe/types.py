@@ -8,19 +8,14 @@ so none of them imports `Expr`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.literal import to_literal
+from fabric.clients.dataframe.literal import PythonValue, to_literal
 from fabric.clients.dataframe.order import Order
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class ArrowStream(Protocol):
@@ -58,11 +53,6 @@ class Columns:
 
 AnyExpression = TypeVar("AnyExpression", bound=Expression)
 
-PythonValue: TypeAlias = (
-    "bool | int | float | str | bytes | Decimal | date | datetime | time | timedelta"
-    " | pa.Scalar | np.generic | None"
-)
-"""A constant in an expression."""
 IntoExpr: TypeAlias = "Expression | PythonValue"
 """An operand: an expression or a constant. A text is that text, or where the docstring says so the
 column of that name."""

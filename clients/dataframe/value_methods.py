@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import Any, Self
 
 from fabric.clients.dataframe.aggregate_methods import quantile_args
-from fabric.clients.dataframe.types import Expression, to_node
+from fabric.clients.dataframe.literal import PythonValue
+from fabric.clients.dataframe.types import Expression, IntoExpr, Values, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
@@ -31,7 +32,7 @@ class ValueMethods(Expression):
 
     __slots__ = ()
 
-    def replace(self, old: Any, new: Any = None, *, default: Any = _KEEP) -> Self:
+    def replace(self, old: Values, new: Values = None, *, default: IntoExpr = _KEEP) -> Self:
         """Values for others: ``{"x": "y"}``, or lists of both; None is null.
 
         Parameters
@@ -149,7 +150,7 @@ def called_as(value: plan.Expr, made: plan.Expr) -> plan.Expr:
     return made if plan.output_name(made) == name else plan.Alias(made, name)
 
 
-def _pairs(old: Any, new: Any) -> list[tuple[Any, Any]]:
+def _pairs(old: Values, new: Values) -> list[tuple[PythonValue, PythonValue]]:
     if isinstance(old, Mapping):
         if new is not None:
             raise PlanError("replace takes a mapping alone, or values and what they become")

@@ -6,16 +6,17 @@ under PySpark's names.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from fabric.clients.dataframe.expr import Expr, as_column
+from fabric.clients.dataframe.types import ColumnName, IntoExpr
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
-ColumnLike = Expr | str
-"""An expression, or the name of a column."""
+__all__ = [
+    "cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value", "ntile",
+    "percent_rank", "rank", "row_number",
+]  # fmt: skip
 
 
 def row_number() -> Expr:
@@ -54,26 +55,26 @@ def ntile(n: int) -> Expr:
     return Expr(plan.Agg("ntile", None, (plan.Literal(n, pa.int32()),)))
 
 
-def lag(column: ColumnLike, offset: int = 1, default: Any = None) -> Expr:
+def lag(column: ColumnName, offset: int = 1, default: IntoExpr = None) -> Expr:
     """The value `offset` rows before, `default` where there is none."""
     return as_column(column).lag(offset, default)
 
 
-def lead(column: ColumnLike, offset: int = 1, default: Any = None) -> Expr:
+def lead(column: ColumnName, offset: int = 1, default: IntoExpr = None) -> Expr:
     """The value `offset` rows after, `default` where there is none."""
     return as_column(column).lead(offset, default)
 
 
-def first_value(column: ColumnLike, ignore_nulls: bool = False) -> Expr:
+def first_value(column: ColumnName, ignore_nulls: bool = False) -> Expr:
     """The first value of the frame."""
     return as_column(column).first_value(ignore_nulls)
 
 
-def last_value(column: ColumnLike, ignore_nulls: bool = False) -> Expr:
+def last_value(column: ColumnName, ignore_nulls: bool = False) -> Expr:
     """The last value of the frame; by default a frame ends at the current row."""
     return as_column(column).last_value(ignore_nulls)
 
 
-def nth_value(column: ColumnLike, n: int, ignore_nulls: bool = False) -> Expr:
+def nth_value(column: ColumnName, n: int, ignore_nulls: bool = False) -> Expr:
     """Value number `n` of the frame, counted from 1."""
     return as_column(column).nth_value(n, ignore_nulls)

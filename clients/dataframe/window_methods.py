@@ -7,12 +7,20 @@ without an order where one is needed they are refused by the verb that takes the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.over import Ends, TimeEnds, over, window_spec
-from fabric.clients.dataframe.types import AnyExpression, Expression, IntoExpr, call, to_node
+from fabric.clients.dataframe.over import Ends, TimeEnds, WindowSpec, over, window_spec
+from fabric.clients.dataframe.types import (
+    AnyExpression,
+    Expression,
+    IntoExpr,
+    ManyColumns,
+    ManyKeys,
+    call,
+    to_node,
+)
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
@@ -40,8 +48,8 @@ class WindowMethods(Expression):
 
     def over(
         self,
-        *partition_by: Any,
-        order_by: Any = None,
+        *partition_by: ManyColumns | WindowSpec,
+        order_by: ManyKeys | None = None,
         descending: bool | Sequence[bool] = False,
         nulls_last: bool | None = None,
         rows: Ends | None = None,
@@ -77,15 +85,15 @@ class WindowMethods(Expression):
         return self._of(over(self.node, spec))
 
     # ---- neighbours
-    def lag(self, offset: int = 1, default: Any = None) -> Self:
+    def lag(self, offset: int = 1, default: IntoExpr = None) -> Self:
         """The value `offset` rows before, `default` where there is none."""
         return _shifted("lag", self, offset, default)
 
-    def lead(self, offset: int = 1, default: Any = None) -> Self:
+    def lead(self, offset: int = 1, default: IntoExpr = None) -> Self:
         """The value `offset` rows after, `default` where there is none."""
         return _shifted("lead", self, offset, default)
 
-    def shift(self, n: int = 1, *, fill_value: Any = None) -> Self:
+    def shift(self, n: int = 1, *, fill_value: IntoExpr = None) -> Self:
         """The value `n` rows before (below 0: after), as in Polars.
 
         >>> from fabric import col
@@ -178,7 +186,7 @@ class WindowMethods(Expression):
         return self._of(_rank(to_node(self), method, descending))
 
     # ---- nulls
-    def fill_null(self, value: Any = None, strategy: FillStrategy | None = None) -> Self:
+    def fill_null(self, value: IntoExpr = None, strategy: FillStrategy | None = None) -> Self:
         """The value, or `value` where it is null; or by a `strategy`.
 
         ``forward`` and ``backward`` take the nearest value before or after the row and end with

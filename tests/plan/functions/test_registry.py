@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+
 import pyarrow.compute as pc
 import pytest
 
@@ -47,3 +50,23 @@ def test_users_write_what_the_client_has(function: Function) -> None:
     for part in text[1:].split("."):
         owner = getattr(owner, part)
     assert callable(owner)
+
+
+def _public() -> dict[str, object]:
+    """All functions, and methods by how they are written."""
+    found: dict[str, object] = {name: getattr(F, name) for name in F.__all__}
+    for space in ("", "str", "dt", "list", "struct"):
+        kind = type(getattr(col("x"), space)) if space else type(col("x"))
+        dots = f".{space}." if space else "."
+        found |= {f"{dots}{name}": getattr(kind, name) for name in dir(kind) if name[0] != "_"}
+    return {name: value for name, value in found.items() if inspect.isfunction(value)}
+
+
+@pytest.mark.parametrize(("name", "function"), [*_public().items()])
+def test_what_users_call_is_typed_and_documented(
+    name: str, function: Callable[..., object]
+) -> None:
+    is_operator = inspect.unwrap(function).__name__.startswith("__")
+    assert function.__doc__ or is_operator, name
+    for parameter in [*inspect.signature(function).parameters.values()][name.startswith(".") :]:
+        assert str(parameter.annotation) not in ("Any", "object") or is_operator, (name, parameter)
