@@ -1,9 +1,10 @@
-"""The programs of `examples/`: those that need no server run, the others are looked at."""
+"""Code to copy, of `examples/` and of documents: what needs no server runs, the rest is read."""
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,12 @@ import pytest
 import fabric
 from tests.support.local import local_fabric
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DOCUMENTS = ("kafka", "latency", "postgres", "state", "tls", "views")
+ELSEWHERE = {"coming_from", "upstream"}
+"""Tested where their libraries are: `tests/golden`, `tests/security`."""
 ALONE = {
     "batch_query.py": ("JP", "258", "5873.0"),
     "keyed_state.py": ("2026-01-01 12:00:02", "9.0", "2026-01-01 12:00:01", "8.0"),
@@ -76,3 +82,31 @@ def test_spark_finds_the_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
         write(url)
         with fabric.connect(url) as session:
             assert session.read_dataset("example_flights").count() == 1_000
+
+
+def blocks(document: str) -> list[str]:
+    """The Python of a page below `docs`."""
+    return BLOCK.findall((ROOT / "docs" / f"{document}.md").read_text())
+
+
+def test_all_documents_with_code_are_known() -> None:
+    pages = (ROOT / "docs").rglob("*.md")
+    assert {page.stem for page in pages if "```python" in page.read_text()} == (
+        set(DOCUMENTS) | ELSEWHERE
+    )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_code_of_a_document_can_be_read(document: str) -> None:
+    for block in blocks(document):
+        ast.parse(block)
+
+
+@pytest.mark.parametrize("document", ["latency", "state"])
+def test_code_of_a_document_runs(document: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks(document))], cwd=tmp_path, text=True,
+        capture_output=True, env={**os.environ, "FABRIC_HOME": str(tmp_path / "home")},
+        check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
