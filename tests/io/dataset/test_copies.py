@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from fabric.agent.transfers import Copying
+from fabric.agent.transfers import DatasetReplication
 from fabric.control import control_pb2 as pb
 from fabric.errors import DataError, NotFoundError, PartitionLostError, StorageError
 from fabric.flight.descriptor import PutPath
@@ -64,8 +64,8 @@ class Pair:
         self.files = DatasetFiles(self.folder / "copier", "copier")
 
     @property
-    def copying(self) -> Copying:
-        return Copying(self.files, self.transport, lambda: self.stopping)
+    def copying(self) -> DatasetReplication:
+        return DatasetReplication(self.files, self.transport, lambda: self.stopping)
 
     def order(self, partition: int, *sources: str) -> pb.Replicate:
         at = [pb.ReplicaSource(agent_id=s, address=f"local:{s}") for s in sources or ("owner",)]
