@@ -14,7 +14,7 @@ from fabric.coordinator.core.effects import DatasetAnswered, Effect
 from fabric.coordinator.core.events import (
     DatasetAsked,
 )
-from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.metadata.store import Write
 from fabric.errors import NotFoundError
 
@@ -24,13 +24,13 @@ class DatasetVerbs:
 
     def __init__(
         self,
-        book: Book,
+        registry: JobRegistry,
         agents: Agents,
         announcer: Announcer,
         catalogue: Catalogue,
         replication: Replication,
     ) -> None:
-        self._book, self._agents, self._announcer = book, agents, announcer
+        self._registry, self._agents, self._announcer = registry, agents, announcer
         self._catalogue, self._replication = catalogue, replication
 
     def handle(self, event: DatasetAsked, now: float) -> list[Effect]:
@@ -44,7 +44,7 @@ class DatasetVerbs:
             case "begin":
                 agents = self._agents.ids()
                 transaction, writes = catalogue.begin(
-                    request.begin, event.transaction_id, agents, self._book.steady_s(now)
+                    request.begin, event.transaction_id, agents, self._registry.steady_s(now)
                 )
                 reply.transaction = transaction.transaction
                 reply.location.CopyFrom(transaction.location())
@@ -65,12 +65,12 @@ class DatasetVerbs:
             case "drop":
                 writes = catalogue.drop(request.drop.name)
                 changed.dropped_datasets.append(request.drop.name)
-                if self._book.who:
-                    effects = self._book.note(now, "dataset dropped", dataset=request.drop.name)
+                if self._registry.who:
+                    effects = self._registry.note(now, "dataset dropped", dataset=request.drop.name)
             case "list":
                 reply.datasets.extend(catalogue.all())
             case "view":
-                shown, dropped, writes = catalogue.show(request.view, self._book.running)
+                shown, dropped, writes = catalogue.show(request.view, self._registry.running)
                 changed.datasets.extend(shown)
                 changed.dropped_datasets.extend(dropped)
                 reply.datasets.extend(shown)
@@ -78,7 +78,7 @@ class DatasetVerbs:
                 raise NotFoundError(
                     "a dataset request says begin, commit, abort, drop, list or view"
                 )
-        self._book.write(*writes)
+        self._registry.write(*writes)
         told = changed.datasets or changed.dropped_datasets
         before = self._announcer.tell(changed) if told else []
         return [*before, *effects, DatasetAnswered(reply)]

@@ -28,7 +28,7 @@ from fabric.coordinator.rest.models import (
 from fabric.coordinator.rest.submission import BODY, request_of, while_wanted
 from fabric.coordinator.service.auth import SCOPES
 from fabric.coordinator.submit.idempotency import own_key
-from fabric.coordinator.submit.plan_pool import Planning
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import NotFoundError
 
 State = Literal["queued", "running", "finished", "failed", "cancelled", "released"]
@@ -46,7 +46,7 @@ Key = Annotated[
 FromPath = Annotated[str, Body(embed=True, max_length=4096, description="Node to begin with.")]
 
 
-def router(control: ControlApi, access: Access, planning: Planning) -> APIRouter:
+def router(control: ControlApi, access: Access, planning: PlanPool) -> APIRouter:
     """The routes over `control`; plans are prepared in `planning`."""
     api = APIRouter(
         prefix="/api/v1",
@@ -95,7 +95,7 @@ def _jobs(api: APIRouter, control: ControlApi, access: Access) -> None:
         return Jobs(jobs=jobs, next=told.next or None)
 
 
-def _submit(api: APIRouter, control: ControlApi, access: Access, planning: Planning) -> None:
+def _submit(api: APIRouter, control: ControlApi, access: Access, planning: PlanPool) -> None:
     @api.post(
         "/jobs",
         summary="Submit a plan",

@@ -22,7 +22,7 @@ from fabric.coordinator.rest.problems import on_error, on_http_error, on_invalid
 from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.front import Front
-from fabric.coordinator.submit.plan_pool import Planning
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import FabricError, NotFoundError, NotLeaderError
 from fabric.security.tokens import Signer
 from fabric.version import __version__
@@ -43,7 +43,7 @@ class Behind:
     log: Log
     bytes_max: int
     secure: bool
-    planning: Planning = field(default_factory=Planning)
+    planning: PlanPool = field(default_factory=PlanPool)
     metrics_url: str = ""
     token_file: str = pages.DEFAULT_TOKEN_FILE
 

@@ -1,8 +1,8 @@
 """The files of checkpoints: written, verified, removed and listed.
 
-`Keeper` does in a thread of its own what the core asks for, one after the other, and says how it
-went: the core waits for no disk. `listed` makes the answer to whoever asks for a job's checkpoints,
-with the parts of one of them from its manifest.
+`CheckpointFiles` does in a thread of its own what the core asks for, one after the other, and says
+how it went: the core waits for no disk. `listed` makes the answer to whoever asks for a job's
+checkpoints, with the parts of one of them from its manifest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fabric.telemetry.logs import logger
 _log = logger("fabric.coordinator")
 
 
-class Keeper:
+class CheckpointFiles:
     """Does `StorageWork`; `say` is told what came of it. The thread starts with the first work."""
 
     def __init__(self, say: Callable[[Event], None]) -> None:

@@ -34,7 +34,7 @@ from fabric.coordinator.core.effects import (
 from fabric.coordinator.core.events import AgentAttached, AgentDetached, AgentSaid, Event, Tick
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.coordinator.metadata.store import MetadataStore
-from fabric.coordinator.runtime.checkpoint_files import Keeper
+from fabric.coordinator.runtime.checkpoint_files import CheckpointFiles
 from fabric.coordinator.runtime.links import AgentLinks, Line, OnDisconnect, forget, reach_received
 from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.outbox import Outbox
@@ -75,7 +75,7 @@ class CoreDriver:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._outbox = Outbox(self._store, self._wake)
-        self._keeper = Keeper(self._stored)
+        self._checkpoint_files = CheckpointFiles(self._stored)
         self._links = AgentLinks()
         self._watchers = Watchers()
         self._n_sessions = 0
@@ -124,7 +124,7 @@ class CoreDriver:
             self._wake.notify_all()
         if self._thread.is_alive():
             self._thread.join()
-        self._keeper.close()
+        self._checkpoint_files.close()
         self._watchers.notify_all()
         for line in lines:
             line.disconnect("the coordinator was stopped")
@@ -286,7 +286,7 @@ class CoreDriver:
             case Note(event=event, fields=fields):
                 self._log(event, dict(fields))
             case StorageWork():
-                self._keeper.put(effect)
+                self._checkpoint_files.put(effect)
             case DatasetAnswered() | Persist() | Hear():
                 pass
 

@@ -26,7 +26,7 @@ from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.runtime import WATCH_S, CoordinatorRuntime
 from fabric.coordinator.service.front import Front
 from fabric.coordinator.submit.idempotency import own_key
-from fabric.coordinator.submit.plan_pool import Planning
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import (
     AuthError,
     ConfigError,
@@ -54,7 +54,7 @@ class ControlService:
         self,
         runtime: CoordinatorRuntime | Front,
         log: Log,
-        planning: Planning,
+        planning: PlanPool,
         *,
         encrypted: bool = False,
     ) -> None:

@@ -15,7 +15,7 @@ from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.front import Front
 from fabric.coordinator.service.server import ControlServer
-from fabric.coordinator.submit.plan_pool import Planning
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.security.tokens import Signer
 
 
@@ -32,7 +32,7 @@ class Parts:
 @contextmanager
 def serving(parts: Parts, front: Front) -> Iterator[str]:
     """Gives the address of gRPC."""
-    planning = Planning(parts.config.plan_s, parts.config.memory)
+    planning = PlanPool(parts.config.plan_s, parts.config.memory)
     server = ControlServer(
         front, parts.signer, parts.clock, parts.config, parts.log, planning=planning
     )
@@ -67,7 +67,7 @@ def metrics_server(parts: Parts, front: CoordinatorRuntime | Front) -> AbstractC
 
 @contextmanager
 def rest_server(
-    parts: Parts, runtime: CoordinatorRuntime | Front, planning: Planning, metrics_url: str = ""
+    parts: Parts, runtime: CoordinatorRuntime | Front, planning: PlanPool, metrics_url: str = ""
 ) -> Iterator[str]:
     """REST and pages over `runtime` for as long as the context is open; gives their URL."""
     from fabric.coordinator.rest.app import Behind

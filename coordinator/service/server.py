@@ -21,7 +21,7 @@ from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.auth import AuthInterceptor
 from fabric.coordinator.service.calls import ControlService
 from fabric.coordinator.service.front import Front
-from fabric.coordinator.submit.plan_pool import Planning
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import ConfigError
 from fabric.security.tls import read_pair
 from fabric.security.tokens import Signer
@@ -41,10 +41,10 @@ class ControlServer:
         config: CoordinatorConfig,
         log: Log,
         *,
-        planning: Planning | None = None,
+        planning: PlanPool | None = None,
     ) -> None:
         """`planning` is shared with other servers; without it this one has its own."""
-        self._planning = planning or Planning(config.plan_s, config.memory)
+        self._planning = planning or PlanPool(config.plan_s, config.memory)
         self._service = ControlService(
             runtime, log, self._planning, encrypted=config.tls_certificate is not None
         )

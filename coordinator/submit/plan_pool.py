@@ -1,6 +1,6 @@
 """Where submitted plans are prepared: apart from the threads that answer all other calls.
 
-One job: `Planning`. Each plan has a thread of its own, at most `AT_ONCE` of them; what asks disks
+One job: `PlanPool`. Each plan has a thread of its own, at most `AT_ONCE` of them; what asks disks
 and other servers may wait there without holding up anybody. Those that compute take turns, the one
 that has had least of the processor first. The work of a plan ends when its client gives up, after
 `plan_s`, or when the process has more memory than `memory`: then the plan that has computed most
@@ -38,7 +38,7 @@ _AWAY_S = 0.1
 """A plan that has not asked for so long waits for a disk or a server, and takes no turn."""
 
 
-class Planning:
+class PlanPool:
     """Threads for plans; `answer` is called in an event loop, which is never held up."""
 
     def __init__(self, plan_s: float = 120.0, memory: int | None = None) -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from fabric.checkpoint.manifest import Manifest, Seal
-from fabric.coordinator.core.checkpoints.checkpoint_store import Shelf
 from fabric.coordinator.core.checkpoints import checkpoints
-from fabric.coordinator.core.checkpoints.restoration import Restoring
+from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints
+from fabric.coordinator.core.checkpoints.restoration import Restoration
 from fabric.coordinator.core.checkpoints.rows import Pointer
-from fabric.coordinator.core.checkpoints.sink_orders import Asking
+from fabric.coordinator.core.checkpoints.sink_orders import SinkOrders
 from fabric.coordinator.core.effects import CheckpointEffects
 from fabric.coordinator.metadata.store import Write
 
@@ -44,14 +44,14 @@ def test_every_row_is_published_once(seeds: range) -> None:
             assert happened[what], f"{what} never happened: {happened}"
 
 
-class ForgetsNumbers(Shelf):
+class ForgetsNumbers(CompletedCheckpoints):
     """Gives numbers that it has not written down."""
 
     def begin(self) -> Write:
         return replace(super().begin(), value=b"%d" % (self.last - 1))
 
 
-class AsksOnly(Asking):
+class AsksOnly(SinkOrders):
     """Says that all is out as soon as it was asked for."""
 
     @property
@@ -67,7 +67,7 @@ class ForgetsHandles(Pointer):
         return replace(Pointer.of(manifest, seal, seconds), handles=(), state="published")
 
 
-class TakesNothingBack(Restoring):
+class TakesNothingBack(Restoration):
     """Goes on where rows are out that will come again."""
 
     def found(self, manifest: Manifest, now: float) -> CheckpointEffects:
@@ -75,14 +75,14 @@ class TakesNothingBack(Restoring):
         return self._from(manifest)
 
 
-class TrustsStorage(Restoring):
+class TrustsStorage(Restoration):
     """Takes what can't be read for what was never there."""
 
     def _none_left(self) -> CheckpointEffects:
         return self._from(None)
 
 
-class KeepsTooLittle(Shelf):
+class KeepsTooLittle(CompletedCheckpoints):
     """Lets the newest be removed."""
 
     def kept(self) -> tuple[int, ...]:
@@ -90,8 +90,9 @@ class KeepsTooLittle(Shelf):
 
 
 @pytest.mark.parametrize("plant", [
-    ("Shelf", ForgetsNumbers), ("Asking", AsksOnly), ("Pointer", ForgetsHandles),
-    ("Restoring", TrustsStorage), ("Restoring", TakesNothingBack), ("Shelf", KeepsTooLittle),
+    ("CompletedCheckpoints", ForgetsNumbers), ("SinkOrders", AsksOnly), ("Pointer", ForgetsHandles),
+    ("Restoration", TrustsStorage), ("Restoration", TakesNothingBack),
+    ("CompletedCheckpoints", KeepsTooLittle),
 ], ids=lambda plant: plant[1].__name__)  # fmt: skip
 def test_planted_bugs_are_found(plant: tuple[str, type], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, *plant)

@@ -14,7 +14,7 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import Agent, Agents
 from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.messages import edge_location, output
@@ -36,8 +36,8 @@ class _Move:
 class Draining:
     """The moves of a coordinator."""
 
-    def __init__(self, book: Book, agents: Agents, announcer: Announcer) -> None:
-        self._book, self._agents, self._announcer = book, agents, announcer
+    def __init__(self, registry: JobRegistry, agents: Agents, announcer: Announcer) -> None:
+        self._registry, self._agents, self._announcer = registry, agents, announcer
         self._moves: dict[int, _Move] = {}
         self._n_moves = 0
 
@@ -48,13 +48,13 @@ class Draining:
             return []
         agent.draining = not undo
         says = "agent works again" if undo else "agent drains"
-        return [*self._book.note(now, says, agent=agent_id), *self.go_on(now)]
+        return [*self._registry.note(now, says, agent=agent_id), *self.go_on(now)]
 
     def is_empty(self, agent_id: str) -> bool:
         """Whether nothing runs there and no output of a live job lies there."""
         return not any(
             task.active or (task.finished and not task.lost)
-            for job in self._book.jobs.values()
+            for job in self._registry.jobs.values()
             for task in job.tasks.values()
             if task.given and task.agent_id == agent_id
         )
@@ -85,24 +85,24 @@ class Draining:
         if move is None or move.target != agent.agent_id:
             return []
         del self._moves[report.number]
-        if (job := self._book.jobs.get(move.job_id)) is None:
+        if (job := self._registry.jobs.get(move.job_id)) is None:
             return []
         task = job.tasks.get(move.key)
         effects: list[Effect] = []
         if report.HasField("error"):
-            effects += self._book.note(
+            effects += self._registry.note(
                 now, "output not moved", job=move.job_id, agent=move.source,
                 to=move.target, error=report.error.message,
             )  # fmt: skip
         elif task is not None and (task.attempt, task.agent_id) == (move.attempt, move.source):
             job.tasks[move.key] = task._replace(agent_id=move.target)
-            self._book.task_changed(job, move.key)
+            self._registry.task_changed(job, move.key)
             edges = [edge_location(job, e, 0.0) for e in job.graph.outputs[move.key[0]]]
             effects += self._announcer.tell(pb.Locations(edges=edges)) if edges else []
         return effects + self.go_on(now)
 
     def _outputs(self, draining: set[str]) -> Iterator[tuple[Job, Key, Task]]:
-        for job in self._book.jobs.values():
+        for job in self._registry.jobs.values():
             for key, task in job.tasks.items():
                 if task.finished and not task.lost and task.agent_id in draining:
                     yield job, key, task

@@ -20,7 +20,7 @@ from fabric.coordinator.catalog.replicas import successor
 from fabric.coordinator.core.agents.agents import Agent, Agents
 from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 
 COPIES_MAX = 4
 """Partitions on their way at a time, of all agents together."""
@@ -53,9 +53,9 @@ class Replication:
     """The copies of a coordinator."""
 
     def __init__(
-        self, book: Book, agents: Agents, announcer: Announcer, catalogue: Catalogue
+        self, registry: JobRegistry, agents: Agents, announcer: Announcer, catalogue: Catalogue
     ) -> None:
-        self._book, self._agents, self._announcer = book, agents, announcer
+        self._registry, self._agents, self._announcer = registry, agents, announcer
         self._catalogue = catalogue
         self._copies: dict[int, _Copy] = {}
         self._n_copies = 0
@@ -104,7 +104,7 @@ class Replication:
         if location is None:  # its files go with the dataset
             return []
         if not self._is_needed(copy, location):
-            note = self._book.note(
+            note = self._registry.note(
                 now, "replica not needed", dataset=copy.dataset, partition=copy.partition,
                 agent=agent.agent_id,
             )  # fmt: skip
@@ -176,7 +176,7 @@ class Replication:
     def _is_gone(self, owner: str, now: float) -> bool:
         """Whether an owner is to be replaced: none, away for long, or about to leave."""
         if owner in self._away:
-            return now - self._away[owner] >= self._book.config.rereplicate_s
+            return now - self._away[owner] >= self._registry.config.rereplicate_s
         agent = self._agents.get(owner) if owner else None
         return agent is None or agent.draining
 
@@ -207,11 +207,11 @@ class Replication:
         name = location.name
         if not partitions:
             n_moved = self._lacking.pop(name)
-            return self._book.note(
+            return self._registry.note(
                 now, "dataset has its replicas again", dataset=name, moved=n_moved
             )
         self._lacking[name] = 0
-        return self._book.note(
+        return self._registry.note(
             now, "dataset lacks replicas", dataset=name, partitions=len(partitions)
         )
 
@@ -263,7 +263,7 @@ class Replication:
 
     def _take_over(self, copy: _Copy) -> list[Effect]:
         location, writes = self._catalogue.move(copy.dataset, copy.place, copy.target)
-        self._book.write(*writes)
+        self._registry.write(*writes)
         if copy.dataset in self._lacking:
             self._lacking[copy.dataset] += 1
         effects = self._announcer.tell(pb.Locations(datasets=[location]))
@@ -275,7 +275,7 @@ class Replication:
         before = self._failing.get(key)
         pause_s = min(PAUSE_MAX_S, 2 * before.pause_s) if before is not None else PAUSE_S
         self._failing[key] = _Failing(now + pause_s, pause_s)
-        return self._book.note(
+        return self._registry.note(
             now, "replica not copied", dataset=copy.dataset, partition=copy.partition,
             agent=copy.target, error=error.message,
         )  # fmt: skip

@@ -20,17 +20,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from fabric.checkpoint.manifest import FINAL, Ack, Declined, Manifest, Seal
 from fabric.config import CheckpointConfig
-from fabric.coordinator.core.checkpoints.checkpoint_store import Handles, Shelf
+from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints, Handles
 from fabric.coordinator.core.checkpoints.pending import (
     CheckpointStatus,
-    Flight,
     History,
+    PendingCheckpoint,
     TaskRun,
     handles_of,
 )
-from fabric.coordinator.core.checkpoints.restoration import Restoring
+from fabric.coordinator.core.checkpoints.restoration import Restoration
 from fabric.coordinator.core.checkpoints.rows import Pointer
-from fabric.coordinator.core.checkpoints.sink_orders import Asking
+from fabric.coordinator.core.checkpoints.sink_orders import SinkOrders
 from fabric.coordinator.core.effects import (
     Abandon,
     CheckpointEffects,
@@ -72,12 +72,12 @@ class Checkpoints:
         self.run = run
         self._job, self._plan, self._config, self._epoch = job, plan, config, epoch
         self._refuse, self._wall_s = refuse, wall_s
-        self._shelf = Shelf(job, config.retained)
-        self._publishing = Asking()
-        self._restoring: Restoring | None = None
+        self._completed = CompletedCheckpoints(job, config.retained)
+        self._publishing = SinkOrders()
+        self._restoring: Restoration | None = None
         self._tasks: dict[Key, TaskRun] = {}
         self._sources: frozenset[Key] = frozenset()
-        self._flight: Flight | None = None
+        self._pending: PendingCheckpoint | None = None
         self._next = math.inf
         self._n_failures = 0
         self._history = History()
@@ -92,40 +92,42 @@ class Checkpoints:
     @property
     def newest(self) -> int:
         """The newest complete checkpoint; 0: there is none yet."""
-        return self._shelf.newest
+        return self._completed.newest
 
     @property
     def settled(self) -> bool:
         """Whether nothing is being stored or published."""
-        return self._publishing.done and (self._flight is None or self._flight.manifest is None)
+        return self._publishing.done and (self._pending is None or self._pending.manifest is None)
 
     @property
     def due(self) -> float:
         """When `tick` has something to do."""
-        flight = self._flight
-        own = flight.deadline if flight is not None else self._next
+        pending = self._pending
+        own = pending.deadline if pending is not None else self._next
         restoring = self._restoring.due if self._restoring is not None else math.inf
         return min(own, self._publishing.due, restoring)
 
     def statuses(self, now: float) -> list[CheckpointStatus]:
         """Those that are kept, the last that were aborted, and the one under way, by number."""
         found = list(self._history.aborted)
-        for p in self._shelf.pointers:
+        for p in self._completed.pointers:
             found.append(
                 CheckpointStatus(
                     p.checkpoint, p.state, p.begun_us, p.seconds, p.n_bytes, p.n_files, p.reason
                 )
             )
-        if (flight := self._flight) is not None:
-            seconds = now - flight.begun
-            found.append(CheckpointStatus(flight.checkpoint, "under way", flight.wall_us, seconds))
+        if (pending := self._pending) is not None:
+            seconds = now - pending.begun
+            found.append(
+                CheckpointStatus(pending.checkpoint, "under way", pending.wall_us, seconds)
+            )
         return sorted(found, key=lambda status: status.checkpoint)
 
     # ---- the run
 
     def restored(self, rows: Iterable[tuple[str, bytes]]) -> None:
         """Take over the rows of this job that an earlier coordinator wrote; before all else."""
-        self._shelf.restore(rows)
+        self._completed.restore(rows)
         self._owe()
         self._resumed = True
 
@@ -140,10 +142,14 @@ class Checkpoints:
         effects: CheckpointEffects = []
         if self._resumed:
             self._resumed = False
-            if self._shelf.last > self.newest:
+            if self._completed.last > self.newest:
                 reason = "its coordinator is gone"
-                self._aborted = NotifyAborted(self._shelf.last, reason)
-            effects += [*self.remind(), self._removal(self._shelf.last + 1), *self.outstanding()]
+                self._aborted = NotifyAborted(self._completed.last, reason)
+            effects += [
+                *self.remind(),
+                self._removal(self._completed.last + 1),
+                *self.outstanding(),
+            ]
         return effects + self._advance(now)
 
     def lost(self, reason: str, now: float) -> CheckpointEffects:
@@ -159,10 +165,10 @@ class Checkpoints:
 
     def release(self) -> CheckpointEffects:
         """Forget the job."""
-        self._tasks, self._flight, self._restoring = {}, None, None
+        self._tasks, self._pending, self._restoring = {}, None, None
         self._stopping = True
         self._publishing.begin(0, ())
-        return [CommitPointer(self._shelf.clear()), RemoveJob()]
+        return [CommitPointer(self._completed.clear()), RemoveJob()]
 
     def remind(self) -> CheckpointEffects:
         """What tasks should know now: they may not have heard it."""
@@ -171,9 +177,9 @@ class Checkpoints:
             effects.append(NotifyComplete(self.newest))
         if self._aborted is not None:
             effects.append(self._aborted)
-        flight = self._flight
-        if flight is not None and flight.manifest is None:
-            effects += self._triggers(flight)
+        pending = self._pending
+        if pending is not None and pending.manifest is None:
+            effects += self._triggers(pending)
         return effects
 
     def outstanding(self) -> CheckpointEffects:
@@ -184,12 +190,12 @@ class Checkpoints:
     def tick(self, now: float) -> CheckpointEffects:
         """Time has passed."""
         effects: CheckpointEffects = [*self._publishing.again(now)]
-        flight = self._flight
-        if flight is not None and now >= flight.deadline:
-            effects += self._late(flight, now)
+        pending = self._pending
+        if pending is not None and now >= pending.deadline:
+            effects += self._late(pending, now)
         if self._restoring is not None and self._is_quiet():
             effects += self._restoring.go_on(now)
-        if self._flight is None and now >= self._next and self._may_begin():
+        if self._pending is None and now >= self._next and self._may_begin():
             effects += self._begin(now)
         return effects
 
@@ -199,10 +205,10 @@ class Checkpoints:
         """A task's part is durable."""
         if ack.is_final:
             return self.finished(ack, now)
-        flight = self._fitting(ack)
-        if flight is None:
+        pending = self._fitting(ack)
+        if pending is None:
             return []
-        flight.acks[ack.key] = ack
+        pending.acks[ack.key] = ack
         return self._advance(now)
 
     def declined(self, declined: Declined, now: float) -> CheckpointEffects:
@@ -217,30 +223,30 @@ class Checkpoints:
         if (misfit := self._misfit(ack)) is not None:
             self._refuse(misfit)
             return []
-        if ack.key in self._shelf.finals:
+        if ack.key in self._completed.finals:
             self._refuse("checkpoint: duplicate end")
             return []
-        return [CommitPointer((self._shelf.final(ack),)), *self._advance(now)]
+        return [CommitPointer((self._completed.final(ack),)), *self._advance(now)]
 
     # ---- what storage and sinks say
 
     def written(self, checkpoint: int, seal: Seal, now: float) -> CheckpointEffects:
         """The manifest is stored: the checkpoint is complete with the row that says so."""
-        flight = self._flight
-        if flight is None or flight.manifest is None or flight.checkpoint != checkpoint:
+        pending = self._pending
+        if pending is None or pending.manifest is None or pending.checkpoint != checkpoint:
             self._refuse("checkpoint: manifest not awaited")
             return []
-        pointer = Pointer.of(flight.manifest, seal, now - flight.begun)
-        finals = [ack for ack in flight.acks.values() if ack.is_final]
-        self._flight, self._n_failures, self._aborted = None, 0, None
-        self._pause(flight, now)
-        writes = self._shelf.complete(pointer)
+        pointer = Pointer.of(pending.manifest, seal, now - pending.begun)
+        finals = [ack for ack in pending.acks.values() if ack.is_final]
+        self._pending, self._n_failures, self._aborted = None, 0, None
+        self._pause(pending, now)
+        writes = self._completed.complete(pointer)
         writes += tuple(
-            self._shelf.final(ack.without_handles_up_to(FINAL))
+            self._completed.final(ack.without_handles_up_to(FINAL))
             for ack in finals
             if handles_of([ack], {})
         )
-        self._is_last = len(finals) == len(flight.acks)
+        self._is_last = len(finals) == len(pending.acks)
         self._owe()
         effects: CheckpointEffects = [CommitPointer(writes)]
         if self._tasks:
@@ -254,15 +260,15 @@ class Checkpoints:
 
     def not_written(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
         """The storage refused the manifest; there is none."""
-        flight = self._flight
-        if flight is None or flight.manifest is None or flight.checkpoint != checkpoint:
+        pending = self._pending
+        if pending is None or pending.manifest is None or pending.checkpoint != checkpoint:
             self._refuse("checkpoint: manifest not awaited")
             return []
-        flight.manifest = None
+        pending.manifest = None
         run_is_over = not self._tasks
         effects = self._abort(error.message, now, fails=not run_is_over)
         if run_is_over:
-            effects += self._abandoned(flight.acks.values(), {})
+            effects += self._abandoned(pending.acks.values(), {})
         return effects + self._advance(now)
 
     def published(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
@@ -272,7 +278,7 @@ class Checkpoints:
             return []
         if not self._publishing.done:
             return []
-        return [CommitPointer((self._shelf.published(checkpoint),)), *self._advance(now)]
+        return [CommitPointer((self._completed.published(checkpoint),)), *self._advance(now)]
 
     def not_published(
         self, checkpoint: int, node: str, error: FabricError, now: float
@@ -295,13 +301,13 @@ class Checkpoints:
         if self._tasks:
             raise InternalError(f"job {self._job} has tasks at work and can't be restored")
         self._restoring, self._stopping = (
-            Restoring(self._job, self._shelf, may_double=self._config.seen_twice),
+            Restoration(self._job, self._completed, may_double=self._config.seen_twice),
             False,
         )
         effects: CheckpointEffects = []
         if self._resumed:
             self._resumed = False
-            effects += [self._removal(self._shelf.last + 1), *self.outstanding()]
+            effects += [self._removal(self._completed.last + 1), *self.outstanding()]
         return effects + self._advance(now)
 
     def verified(self, checkpoint: int, manifest: Manifest, now: float) -> CheckpointEffects:
@@ -338,42 +344,42 @@ class Checkpoints:
 
     def _owe(self) -> None:
         """Have published what is complete and not known to be out."""
-        owed = self._shelf.owed()
+        owed = self._completed.owed()
         number, handles = (owed.checkpoint, owed.handles) if owed is not None else (0, ())
         self._publishing.begin(number, [Publish(number, node, each) for node, each in handles])
 
     def _is_quiet(self) -> bool:
         """Whether the newest complete checkpoint is known, and all it owes is out."""
-        return self._flight is None and self._publishing.done
+        return self._pending is None and self._publishing.done
 
     def _all_ended(self) -> bool:
-        return bool(self._tasks) and self._tasks.keys() <= self._shelf.finals.keys()
+        return bool(self._tasks) and self._tasks.keys() <= self._completed.finals.keys()
 
     def _may_begin(self) -> bool:
-        live = self._sources - self._shelf.finals.keys()
+        live = self._sources - self._completed.finals.keys()
         wanted = bool(live) or (self._all_ended() and not self._is_last)
         return bool(self._tasks) and not self._stopping and wanted
 
     def _begin(self, now: float) -> CheckpointEffects:
-        write = self._shelf.begin()
+        write = self._completed.begin()
         deadline = now + self._config.timeout_s
         wall_us = max(0, int(self._wall_s(now) * 1e6))
-        self._flight = flight = Flight(self._shelf.last, now, deadline, wall_us)
-        return [CommitPointer((write,)), *self._triggers(flight), *self._advance(now)]
+        self._pending = pending = PendingCheckpoint(self._completed.last, now, deadline, wall_us)
+        return [CommitPointer((write,)), *self._triggers(pending), *self._advance(now)]
 
-    def _triggers(self, flight: Flight) -> CheckpointEffects:
-        live = self._sources - self._shelf.finals.keys() - flight.acks.keys()
-        return [TriggerSources(flight.checkpoint, tuple(sorted(live)))] if live else []
+    def _triggers(self, pending: PendingCheckpoint) -> CheckpointEffects:
+        live = self._sources - self._completed.finals.keys() - pending.acks.keys()
+        return [TriggerSources(pending.checkpoint, tuple(sorted(live)))] if live else []
 
     def _advance(self, now: float) -> CheckpointEffects:
         """What may happen now: store a manifest, begin the last one, restore, end."""
-        flight = self._flight
-        if flight is not None:
-            flight.take_finals(self._shelf.finals)
-            whole = self._tasks and not flight.missing(self._tasks)
-            if flight.manifest is not None or not whole or not self._publishing.done:
+        pending = self._pending
+        if pending is not None:
+            pending.take_finals(self._completed.finals)
+            whole = self._tasks and not pending.missing(self._tasks)
+            if pending.manifest is not None or not whole or not self._publishing.done:
                 return []
-            manifest = flight.seal(
+            manifest = pending.seal(
                 job=self._job, epoch=self._epoch, run=self.run, plan=self._plan,
                 published=self.newest,
             )  # fmt: skip
@@ -394,13 +400,13 @@ class Checkpoints:
         # after a failure it waits for its time, as any other
         return self._begin(now) if not self._n_failures or now >= self._next else []
 
-    def _late(self, flight: Flight, now: float) -> CheckpointEffects:
+    def _late(self, pending: PendingCheckpoint, now: float) -> CheckpointEffects:
         """A checkpoint's time is over."""
-        if flight.manifest is not None:  # nobody can call that back
-            flight.deadline = math.inf
-            about = (("job", self._job), ("checkpoint", flight.checkpoint))
+        if pending.manifest is not None:  # nobody can call that back
+            pending.deadline = math.inf
+            about = (("job", self._job), ("checkpoint", pending.checkpoint))
             return [Note("manifest takes long to be stored", about)]
-        missing = flight.missing(self._tasks)
+        missing = pending.missing(self._tasks)
         reason = f"no answer in {self._config.timeout_s:g} s from {missing}"
         if not missing:
             reason = f"checkpoint {self._publishing.checkpoint} is still being published"
@@ -408,30 +414,30 @@ class Checkpoints:
 
     def _give_up(self, reason: str, now: float) -> CheckpointEffects:
         """The run is over: what was prepared and is in no manifest goes."""
-        flight, acks = self._flight, [*self._shelf.finals.values()]
+        pending, acks = self._pending, [*self._completed.finals.values()]
         effects: CheckpointEffects = []
         kept = {}
-        if flight is not None and flight.manifest is not None:
-            kept = flight.manifest.handles()
-        elif flight is not None:
-            acks += flight.acks.values()
+        if pending is not None and pending.manifest is not None:
+            kept = pending.manifest.handles()
+        elif pending is not None:
+            acks += pending.acks.values()
             effects += self._abort(reason, now, fails=False)
         return effects + self._abandoned(acks, kept)
 
     def _abort(self, reason: str, now: float, *, fails: bool = True) -> CheckpointEffects:
         """Give up the checkpoint that is under way; the job goes on."""
-        flight, self._flight = self._flight, None
-        assert flight is not None
-        self._history.add(flight, reason, now)
-        self._pause(flight, now)
+        pending, self._pending = self._pending, None
+        assert pending is not None
+        self._history.add(pending, reason, now)
+        self._pause(pending, now)
         effects: CheckpointEffects = []
         if self._tasks:
-            self._aborted = NotifyAborted(flight.checkpoint, reason)
+            self._aborted = NotifyAborted(pending.checkpoint, reason)
             effects.append(self._aborted)
         note = Note("checkpoint failed" if fails else "checkpoint aborted", (
-            ("job", self._job), ("checkpoint", flight.checkpoint), ("why", reason),
+            ("job", self._job), ("checkpoint", pending.checkpoint), ("why", reason),
         ))  # fmt: skip
-        effects += [self._removal(flight.checkpoint + 1), note]
+        effects += [self._removal(pending.checkpoint + 1), note]
         self._n_failures += fails
         most = self._config.failures_max
         if fails and most is not None and self._n_failures > most:
@@ -443,13 +449,13 @@ class Checkpoints:
         self._stopping = True
         return [Fail(error)]
 
-    def _pause(self, flight: Flight, now: float) -> None:
+    def _pause(self, pending: PendingCheckpoint, now: float) -> None:
         if self._tasks:
             config = self._config
-            self._next = max(flight.begun + config.interval_s, now + config.min_pause_s)
+            self._next = max(pending.begun + config.interval_s, now + config.min_pause_s)
 
     def _removal(self, below: int) -> RemoveCheckpoints:
-        return RemoveCheckpoints(self._shelf.kept(), below)
+        return RemoveCheckpoints(self._completed.kept(), below)
 
     def _misfit(self, said: Ack | Declined) -> str | None:
         """Why what a task says is not taken."""
@@ -460,18 +466,18 @@ class Checkpoints:
             return "checkpoint: old attempt"
         return "checkpoint: old epoch" if run.epoch != said.epoch else None
 
-    def _fitting(self, said: Ack | Declined) -> Flight | None:
+    def _fitting(self, said: Ack | Declined) -> PendingCheckpoint | None:
         """The checkpoint that waits for this, if it does."""
-        flight = self._flight
+        pending = self._pending
         why = self._misfit(said)
-        if why is None and (flight is None or flight.checkpoint != said.checkpoint):
+        if why is None and (pending is None or pending.checkpoint != said.checkpoint):
             why = "checkpoint: it is over"
-        if why is None and flight is not None and said.key in flight.acks:
+        if why is None and pending is not None and said.key in pending.acks:
             why = "checkpoint: duplicate"
         if why is not None:
             self._refuse(why)
             return None
-        return flight
+        return pending
 
     def _abandoned(self, acks: Iterable[Ack], kept: Handles) -> CheckpointEffects:
         """Have removed what nobody will publish."""
@@ -479,9 +485,9 @@ class Checkpoints:
         handles = handles_of(unpublished, kept)
         if not handles:
             return []
-        newest = self._shelf.handles()
+        newest = self._completed.handles()
         gone = [
             Abandon(node, each, newest.get(node, ()) + kept.get(node, ()))
             for node, each in sorted(handles.items())
         ]
-        return [CommitPointer((self._shelf.fence(),)), *gone]
+        return [CommitPointer((self._completed.fence(),)), *gone]

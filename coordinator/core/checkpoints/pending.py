@@ -1,6 +1,6 @@
 """One checkpoint on its way: who has acknowledged it, and the manifest that follows.
 
-One job: `Flight`, and `History`, what is told of checkpoints that were not completed.
+`PendingCheckpoint` is the one that was begun, `History` has those that were not completed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fabric.checkpoint.manifest import Ack, Manifest, TaskSnapshot
-from fabric.coordinator.core.checkpoints.checkpoint_store import Handles
+from fabric.coordinator.core.checkpoints.completed_checkpoints import Handles
 from fabric.coordinator.core.jobs.lineage import Key
 
 _TOLD_TASKS, _TOLD_ABORTED = 5, 50
@@ -25,7 +25,7 @@ class TaskRun(NamedTuple):
 
 
 @dataclass(slots=True)
-class Flight:
+class PendingCheckpoint:
     """A checkpoint that was begun; `manifest` is there once it is being written."""
 
     checkpoint: int
@@ -78,11 +78,11 @@ class History:
     def __init__(self) -> None:
         self.aborted: deque[CheckpointStatus] = deque(maxlen=_TOLD_ABORTED)
 
-    def add(self, flight: Flight, reason: str, now: float) -> None:
+    def add(self, pending: PendingCheckpoint, reason: str, now: float) -> None:
         """One more."""
-        seconds = now - flight.begun
+        seconds = now - pending.begun
         self.aborted.append(
-            CheckpointStatus(flight.checkpoint, "aborted", flight.wall_us, seconds, reason=reason)
+            CheckpointStatus(pending.checkpoint, "aborted", pending.wall_us, seconds, reason=reason)
         )
 
 

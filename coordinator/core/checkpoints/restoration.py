@@ -1,6 +1,6 @@
 """Which checkpoint a job goes on from.
 
-One job: `Restoring`. The newest complete one, when every file of it was read and is whole. One that
+`Restoration` takes the newest complete one, when every file of it was read and is whole. One that
 is damaged is written down as such and said loudly, and the one before is tried; when none is left
 the job fails, with the names: it never begins again as if nothing had been. A storage that can't be
 read just now damages nothing: it is asked again, for a while.
@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable
 
 from fabric.checkpoint.manifest import Manifest
-from fabric.coordinator.core.checkpoints.checkpoint_store import Shelf
-from fabric.coordinator.core.checkpoints.sink_orders import Asking, Order
+from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints
+from fabric.coordinator.core.checkpoints.sink_orders import Order, SinkOrders
 from fabric.coordinator.core.effects import (
     CheckpointEffects,
     CommitPointer,
@@ -42,13 +42,15 @@ PAUSE_S, PAUSE_MAX_S, TRIES_MAX = 0.5, 10.0, 10
 _DAMAGED = (DataError, NotFoundError, InternalError)
 
 
-class Restoring:
+class Restoration:
     """One decision for `job`."""
 
-    def __init__(self, job: str, shelf: Shelf, *, may_double: bool = False) -> None:
-        self._job, self._shelf, self._may_double = job, shelf, may_double
+    def __init__(
+        self, job: str, completed: CompletedCheckpoints, *, may_double: bool = False
+    ) -> None:
+        self._job, self._completed, self._may_double = job, completed, may_double
         self._manifest: Manifest | None = None
-        self._taking_back = Asking()
+        self._taking_back = SinkOrders()
         self.asked: int | None = None
         """The checkpoint that is being verified."""
         self._n_tries, self._not_before, self._decided = 0, -math.inf, False
@@ -66,10 +68,10 @@ class Restoring:
             return [*self._taking_back.again(now)]
         if self._decided or self.asked is not None or now < self._not_before:
             return []
-        if (pointer := self._shelf.usable()) is not None:
+        if (pointer := self._completed.usable()) is not None:
             self.asked = pointer.checkpoint
             return [Verify(pointer.checkpoint, pointer.seal)]
-        if self._shelf.pointers:
+        if self._completed.pointers:
             return self._none_left()
         return self._from(None)
 
@@ -80,7 +82,7 @@ class Restoring:
     def found(self, manifest: Manifest, now: float) -> CheckpointEffects:
         """The one that was verified is whole."""
         self.asked = None
-        doubled = self._shelf.doubled(manifest.checkpoint)
+        doubled = self._completed.doubled(manifest.checkpoint)
         if not doubled:
             return self._from(manifest)
         self._manifest = manifest
@@ -93,7 +95,7 @@ class Restoring:
             ("sinks", " ".join(sorted(doubled))),
         ))  # fmt: skip
         # fenced: a coordinator that leads no more must not remove what others have put out since
-        return [CommitPointer((self._shelf.fence(),)), note, *self._taking_back.all()]
+        return [CommitPointer((self._completed.fence(),)), note, *self._taking_back.all()]
 
     def taken_back(self, checkpoint: int, node: str, refuse: Refuse) -> CheckpointEffects:
         """A sink's output is not seen any more."""
@@ -130,7 +132,7 @@ class Restoring:
         where = (("job", self._job), ("checkpoint", checkpoint), ("error", error.message))
         if isinstance(error, _DAMAGED):
             self._n_tries, self._not_before = 0, now
-            write = self._shelf.damaged(checkpoint, error.message)
+            write = self._completed.damaged(checkpoint, error.message)
             note = Note("CHECKPOINT IS DAMAGED, an older one is tried", where)
             return [CommitPointer((write,)), note, *self.go_on(now)]
         self._n_tries += 1
@@ -142,13 +144,13 @@ class Restoring:
 
     def _from(self, manifest: Manifest | None) -> CheckpointEffects:
         self._manifest, self._decided = None, True
-        writes = (self._shelf.fence(), *self._shelf.all_begin())
+        writes = (self._completed.fence(), *self._completed.all_begin())
         checkpoint = manifest.checkpoint if manifest is not None else 0
         note = Note("job restored", (("job", self._job), ("checkpoint", checkpoint)))
         return [CommitPointer(writes), note, Restore(manifest)]
 
     def _none_left(self) -> CheckpointEffects:
         self._decided = True
-        told = "; ".join(f"checkpoint {p.checkpoint}: {p.reason}" for p in self._shelf.pointers)
+        told = "; ".join(f"checkpoint {p.checkpoint}: {p.reason}" for p in self._completed.pointers)
         message = f"no checkpoint of the job is whole, so it can't go on: {told}"
         return [Fail(StorageError(message, job=self._job))]

@@ -1,6 +1,6 @@
 """What sinks are to do for a checkpoint, all of them, before anything else happens.
 
-One job: `Asking`. Each sink is asked until it answers; what it is asked may be repeated, so an
+One job: `SinkOrders`. Each sink is asked until it answers; what it is asked may be repeated, so an
 answer that was lost does no harm. One that refuses for a reason that may pass is asked again after
 a pause that doubles. Sinks are asked to publish what a complete checkpoint owes, and to take back
 what was published after one that is restored.
@@ -26,7 +26,7 @@ class _Owed:
     """When to ask again; infinite while an answer is awaited."""
 
 
-class Asking:
+class SinkOrders:
     """For one checkpoint at a time."""
 
     def __init__(self) -> None:

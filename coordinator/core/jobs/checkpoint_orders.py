@@ -1,7 +1,7 @@
 """What the checkpoints of a stream want done, as messages to agents and work for storage.
 
 `CheckpointOrders` carries out the effects of `Checkpoints`: barriers, the word that a checkpoint is
-complete or given up, and orders to sinks go to agents, files to the storage, rows to the book.
+complete or given up, and orders to sinks go to agents, files to the storage, rows to the registry.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ from fabric.coordinator.core.effects import (
     Verify,
     WriteManifest,
 )
-from fabric.coordinator.core.jobs.book import Book
 from fabric.coordinator.core.jobs.endings import Endings
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.lineage import Key
 
 
 class CheckpointOrders:
-    """Of all streams of `book`."""
+    """Of all streams of `registry`."""
 
-    def __init__(self, book: Book, agents: Agents, announcer: Announcer, endings: Endings) -> None:
-        self._book, self._agents, self._announcer = book, agents, announcer
+    def __init__(
+        self, registry: JobRegistry, agents: Agents, announcer: Announcer, endings: Endings
+    ) -> None:
+        self._registry, self._agents, self._announcer = registry, agents, announcer
         self._endings = endings
 
     def follow(self, job: Job, wanted: Iterable[CheckpointEffect], now: float) -> list[Effect]:
@@ -53,7 +55,7 @@ class CheckpointOrders:
         assert stream is not None
         match wanted:
             case CommitPointer(writes=writes):
-                self._book.write(*writes)
+                self._registry.write(*writes)
                 return []
             case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
                 return [StorageWork(job.job_id, job.checkpoint.folder, wanted)]
@@ -62,13 +64,15 @@ class CheckpointOrders:
                 return []
             case Fail(error=error):
                 if job.stopping is not None:  # for another reason; what is owed stays unpublished
-                    return self._book.note(now, "not published", job=job.job_id, error=str(error))
+                    return self._registry.note(
+                        now, "not published", job=job.job_id, error=str(error)
+                    )
                 return self._endings.stop(job, pb.JOB_FAILED, error, now)
             case Ended():
                 stream.phase = "ended"
-                return self._book.changed(job, now)
+                return self._registry.changed(job, now)
             case Note(event=event, fields=fields):
-                return self._book.note(now, event, **{**dict(fields), "job": job.job_id})
+                return self._registry.note(now, event, **{**dict(fields), "job": job.job_id})
             case _:
                 return self._tell(job, stream, wanted)
 

@@ -15,17 +15,17 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import Agent, Agents
 from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.jobs.book import Book
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stopping
 from fabric.coordinator.core.jobs.messages import edge_location
 from fabric.errors import FabricError
 
 
 class Endings:
-    """The ends of the jobs in `book`."""
+    """The ends of the jobs in `registry`."""
 
-    def __init__(self, book: Book, agents: Agents, announcer: Announcer) -> None:
-        self._book, self._agents, self._announcer = book, agents, announcer
+    def __init__(self, registry: JobRegistry, agents: Agents, announcer: Announcer) -> None:
+        self._registry, self._agents, self._announcer = registry, agents, announcer
         self.on_stop: Callable[[Job, float], list[Effect]] = _nothing
         """What else is to be done when a job begins to stop."""
         self.on_drop: Callable[[Job, float], list[Effect]] = _nothing
@@ -38,7 +38,7 @@ class Endings:
     def publish(self, job: Job, stage: int, agent_id: str, now: float) -> list[Effect]:
         """Have an agent make the output of a sink visible."""
         job.publishing[stage] = agent_id
-        effects = self._book.changed(job, now)
+        effects = self._registry.changed(job, now)
         return effects + self.sink_command(job, stage, agent_id, job.handles(stage), publish=True)
 
     def publish_elsewhere(self, job: Job, gone: str, now: float) -> list[Effect]:
@@ -85,7 +85,7 @@ class Endings:
         for stage, asked_of in sorted(job.publishing.items()):
             if self._agents.get(asked_of) is None:
                 job.publishing[stage] = agent.agent_id
-                effects += self._book.changed(job, now)
+                effects += self._registry.changed(job, now)
         asked: dict[int, str] = {}
         if job.stopping is not None:
             effects += self._announcer.send(agent, self._cancel(job, job.stopping.error))
@@ -104,10 +104,10 @@ class Endings:
         effects: list[Effect] = []
         for agent in self._agents.attached():
             effects += self._announcer.send(agent, self._cancel(job, error))
-        job.stopping = Stopping(state, error, now + self._book.config.stop_s)
+        job.stopping = Stopping(state, error, now + self._registry.config.stop_s)
         effects += self.on_stop(job, now)
         return [
-            *self._book.changed(job, now),
+            *self._registry.changed(job, now),
             *effects,
             *self.settle(job, job.stopping, now),
         ]
@@ -164,15 +164,15 @@ class Endings:
         job.publishing.clear()
         why = {"error": str(error)} if error is not None else {}
         note = f"job {pb.JobState.Name(state)[4:].lower()}"
-        effects = self._book.note(now, note, **about(job), **why)
+        effects = self._registry.note(now, note, **about(job), **why)
         edges = self.locations(job)
         told = self._announcer.tell(pb.Locations(edges=edges)) if edges else []
         heapq.heappush(self._due, (self._due_s(job), job.job_id))
-        return [*self._book.changed(job, now), *effects, *told]
+        return [*self._registry.changed(job, now), *effects, *told]
 
     def restored(self) -> None:
-        """The book has jobs that an earlier coordinator knew."""
-        self._due = [(self._due_s(job), job.job_id) for job in self._book.ended()]
+        """The registry has jobs that an earlier coordinator knew."""
+        self._due = [(self._due_s(job), job.job_id) for job in self._registry.ended()]
         heapq.heapify(self._due)
 
     def _due_s(self, job: Job) -> float:
@@ -184,36 +184,36 @@ class Endings:
 
     def kept_s(self, job: Job) -> float:
         """How long the partitions of a job are kept once it has ended."""
-        config = self._book.config
+        config = self._registry.config
         return config.retain_failed_s if job.state == pb.JOB_FAILED else config.retain_s
 
     def expire(self, now: float) -> list[Effect]:
         """End jobs that stop for too long; release those that ended long ago, or are too many."""
         effects: list[Effect] = []
-        for job in self._book.active():
+        for job in self._registry.active():
             if job.stopping is not None:
                 effects += self.settle(job, job.stopping, now)
         while self._due:
-            too_many = self._book.n_ended > self._book.config.jobs_kept_max
+            too_many = self._registry.n_ended > self._registry.config.jobs_kept_max
             if self._due[0][0] > now and not too_many:
                 break
             due, job_id = heapq.heappop(self._due)
-            ended = self._book.jobs.get(job_id)
+            ended = self._registry.jobs.get(job_id)
             if ended is not None and due == self._due_s(ended):  # not of an earlier run
                 effects += self.drop(ended, now)
         return effects
 
     def drop(self, job: Job, now: float) -> list[Effect]:
         """Forget partitions and plan; the status stays in the history."""
-        if job.job_id not in self._book.jobs:
+        if job.job_id not in self._registry.jobs:
             return []
-        status = self._book.status(job.job_id, now)
+        status = self._registry.status(job.job_id, now)
         if status.state != pb.JOB_FAILED:
             status.state = pb.JOB_RELEASED
         job.state = status.state
         effects = self.on_drop(job, now)
-        self._book.drop(job, status)
-        effects += self._book.moved(job)
+        self._registry.drop(job, status)
+        effects += self._registry.moved(job)
         release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job.job_id))
         for agent in self._agents.attached():
             effects += self._announcer.send(agent, release)

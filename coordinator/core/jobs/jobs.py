@@ -17,7 +17,7 @@ from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.events import JobSubmitted
 from fabric.coordinator.core.jobs.lineage import Key, producers_of
 from fabric.coordinator.core.jobs.tasks import Task, Tasks
-from fabric.coordinator.core.jobs.watermark_alignment import Drifts
+from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
 from fabric.coordinator.planner.placement import Placement
 from fabric.coordinator.planner.stages import Edge
 from fabric.errors import FabricError
@@ -59,7 +59,7 @@ class Stream:
     phase: Phase = "quiet"
     manifest: Manifest | None = None
     seal: Seal | None = None
-    drifts: Drifts = field(default_factory=Drifts)
+    alignment: WatermarkAlignment = field(default_factory=WatermarkAlignment)
 
     def may_start(self, region: int) -> bool:
         """Whether a region is another one than the stream's, or it is known where it begins."""

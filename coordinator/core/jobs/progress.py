@@ -17,8 +17,8 @@ from fabric.coordinator.core.agents.agents import Agent, Agents
 from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.events import JobSubmitted
-from fabric.coordinator.core.jobs.book import Book
 from fabric.coordinator.core.jobs.endings import Endings, about
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.messages import edge_location
@@ -40,49 +40,49 @@ _TOLD_PARTS = 16
 
 
 class Progress:
-    """All jobs of `book`; `refuse` is told why a report was not taken."""
+    """All jobs of `registry`; `refuse` is told why a report was not taken."""
 
     def __init__(
         self,
-        book: Book,
+        registry: JobRegistry,
         agents: Agents,
         announcer: Announcer,
         refuse: Callable[[str], list[Effect]],
     ) -> None:
-        self._book, self._agents, self._announcer = book, agents, announcer
+        self._registry, self._agents, self._announcer = registry, agents, announcer
         self._refuse = refuse
-        self.endings = Endings(book, agents, announcer)
-        self.streams = Streams(book, agents, announcer, self.endings, refuse)
-        self.scheduler = Scheduler(book, agents, announcer, self.endings, self.streams)
-        self._reruns = Reruns(book, announcer, self.endings, self.streams)
+        self.endings = Endings(registry, agents, announcer)
+        self.streams = Streams(registry, agents, announcer, self.endings, refuse)
+        self.scheduler = Scheduler(registry, agents, announcer, self.endings, self.streams)
+        self._reruns = Reruns(registry, announcer, self.endings, self.streams)
         self._n_placed = 0
 
     # ---- what people ask for
 
     def submit(self, event: JobSubmitted, now: float) -> list[Effect]:
         """Take a job; nothing happens when its client key is known."""
-        book = self._book
-        if book.job_of_key(event.client_key) is not None:
+        registry = self._registry
+        if registry.job_of_key(event.client_key) is not None:
             return []
-        if event.job_id in book.jobs or event.job_id in book.history:
+        if event.job_id in registry.jobs or event.job_id in registry.history:
             raise InternalError(f"job id {event.job_id} was given twice")
         slots = {agent.agent_id: agent.hello.slots for agent in self._agents.attached()}
-        placement = place(event.graph, slots, self._n_placed, book.config.placement)
+        placement = place(event.graph, slots, self._n_placed, registry.config.placement)
         job = Job(event, placement, now)
         self._n_placed += 1
         self.streams.add(job)
         if not self._agents.grows:
             check_slots(job, self._agents.n_slots)
-        book.add(job)
-        effects = [*book.changed(job, now), *book.note(now, "job submitted", **about(job))]
+        registry.add(job)
+        effects = [*registry.changed(job, now), *registry.note(now, "job submitted", **about(job))]
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
         return effects + self.scheduler.schedule(now)
 
     def cancel(self, job_id: str, reason: str, now: float) -> list[Effect]:
         """Stop a job, unless it has ended or its output is being published."""
-        if job_id in self._book.history:
+        if job_id in self._registry.history:
             return []
-        job = self._book.live(job_id)
+        job = self._registry.live(job_id)
         if not job.active or job.publishing or job.stopping is not None:
             return []
         error = CancelledError(reason or "the job was cancelled", job=job_id)
@@ -91,17 +91,17 @@ class Progress:
     def release(self, job_id: str, now: float) -> list[Effect]:
         """Cancel a job if it runs, and drop its partitions once it has ended."""
         effects = self.cancel(job_id, "the job was released while it ran", now)
-        job = self._book.jobs.get(job_id)
+        job = self._registry.jobs.get(job_id)
         if job is not None and job.stopping is not None and job.active:
             job.stopping.release = True
-            effects += self._book.changed(job, now)
+            effects += self._registry.changed(job, now)
         elif job is not None and not job.active:
             effects += self.endings.drop(job, now)
         return effects + self.scheduler.schedule(now)
 
     def restart(self, job_id: str, from_path: str, now: float) -> list[Effect]:
         """Run an ended job again: what did not finish, is lost, or follows from a node on."""
-        job = self._book.live(job_id)
+        job = self._registry.live(job_id)
         if job.active:
             raise ConfigError(f"job {job_id} still runs; cancel it before you restart it")
         stages = stages_from(job.graph, from_path) if from_path else frozenset[int]()
@@ -115,17 +115,17 @@ class Progress:
         for key, task in job.tasks.items():
             job.tasks[key] = task._replace(failures=0)
         where = {"from": from_path} if from_path else {}
-        effects += self._book.note(now, "job restarted", **about(job), **where)
+        effects += self._registry.note(now, "job restarted", **about(job), **where)
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
         effects += self._advance(job, now)  # when all is still there, nothing has to run
-        return [*self._book.changed(job, now), *effects, *self.scheduler.schedule(now)]
+        return [*self._registry.changed(job, now), *effects, *self.scheduler.schedule(now)]
 
     # ---- what agents say
 
     def task_report(self, agent: Agent, report: pb.TaskReport, now: float) -> list[Effect]:
         """Take what an agent says about a task of its own."""
         key = (report.key.stage, report.key.task)
-        job = self._book.jobs.get(report.key.job_id)
+        job = self._registry.jobs.get(report.key.job_id)
         if job is None or not job.active:
             return self._late(agent, report, job)
         if (task := job.tasks.get(key)) is None:
@@ -135,10 +135,10 @@ class Progress:
         if (misfit := validation.misfit(job, task, agent.agent_id, report)) is not None:
             return [*self._refuse(misfit), *self._abandon_stale(job, agent, report)]
         if report.state == pb.TASK_RUNNING:
-            job.tasks[key] = task.goes_on(report, self._book.wall_s(now))
-            return self._book.moved(job)
-        job.tasks[key] = task.ends(report, self._book.wall_s(now))
-        self._book.task_changed(job, key)
+            job.tasks[key] = task.goes_on(report, self._registry.wall_s(now))
+            return self._registry.moved(job)
+        job.tasks[key] = task.ends(report, self._registry.wall_s(now))
+        self._registry.task_changed(job, key)
         if report.state == pb.TASK_FINISHED:
             effects = self.streams.finished(job, report, now)
             effects += self._task_finished(job, key, now) if job.active else []
@@ -157,14 +157,14 @@ class Progress:
 
     def moved(self, job_id: str, effects: list[Effect], now: float) -> list[Effect]:
         """What follows when the checkpoints of a job have come further."""
-        job = self._book.jobs.get(job_id)
+        job = self._registry.jobs.get(job_id)
         if job is not None and job.active and job.stopping is None:
             effects += self._advance(job, now)
         return [*effects, *self.scheduler.schedule(now)]
 
     def sink_report(self, agent: Agent, report: pb.SinkReport, now: float) -> list[Effect]:
         """Take what an agent says about a sink it was asked to publish or to remove."""
-        job = self._book.jobs.get(report.job_id)
+        job = self._registry.jobs.get(report.job_id)
         if job is None:
             return self._refuse("unknown job")
         if not job.active:
@@ -184,7 +184,7 @@ class Progress:
             return self.endings.stop(job, pb.JOB_FAILED, error, now)
         job.published.add(report.stage)
         return [
-            *self._book.changed(job, now),
+            *self._registry.changed(job, now),
             *self._advance(job, now),
             *self.scheduler.schedule(now),
         ]
@@ -193,7 +193,7 @@ class Progress:
         """Make what an agent says it has and what it should have the same."""
         by_task = {(r.key.job_id, r.key.stage, r.key.task, r.key.attempt): r for r in held}
         effects = self.streams.attached(agent, now)
-        for job in list(self._book.jobs.values()):
+        for job in list(self._registry.jobs.values()):
             lost = self._reconcile(job, agent, by_task)
             if job.active and job.stopping is None:
                 effects += self._reruns.lose(job, agent.agent_id, lost, "it is new there", now)
@@ -209,7 +209,7 @@ class Progress:
             elif task.active and report.state != task.state:
                 effects += self.task_report(agent, report, now)
         for (job_id, moved), keys in sorted(stale.items()):
-            if job_id not in self._book.jobs:
+            if job_id not in self._registry.jobs:
                 release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job_id))
                 effects += self._announcer.send(agent, release)
                 continue
@@ -221,7 +221,7 @@ class Progress:
     def agent_lost(self, agent_id: str, reason: str, now: float) -> list[Effect]:
         """Have done elsewhere what it was at, and what it had that is still to be read."""
         effects: list[Effect] = []
-        for job in list(self._book.jobs.values()):
+        for job in list(self._registry.jobs.values()):
             keys = lost_with(job, agent_id)
             job.leaving = {k: t for k, t in job.leaving.items() if t.agent_id != agent_id}
             if not job.active:
@@ -242,7 +242,7 @@ class Progress:
 
     def all_edges(self) -> list[pb.EdgeLocation]:
         """Where every listed edge of every live job is."""
-        return [e for job in self._book.jobs.values() for e in self.endings.locations(job)]
+        return [e for job in self._registry.jobs.values() for e in self.endings.locations(job)]
 
     # ---- forward
 
@@ -268,24 +268,24 @@ class Progress:
             effects += self.endings.publish(job, stage_id, agent_id, now)
         if job.complete():
             return effects + self.endings.end(job, pb.JOB_FINISHED, None, now)
-        return effects + self._book.moved(job)
+        return effects + self._registry.moved(job)
 
     # ---- again
 
     def _task_failed(self, job: Job, key: Key, report: pb.TaskReport, now: float) -> list[Effect]:
         error = failure(job, key, report)
         job.tasks[key] = task = job.tasks[key]._replace(error=error)
-        self._book.task_changed(job, key)
+        self._registry.task_changed(job, key)
         if job.stopping is not None:
             return []
         job.failed(error)
-        effects = self._book.note(
+        effects = self._registry.note(
             now, "task failed", job=job.job_id, agent=task.agent_id, task=error.where.task,
             error=str(error),
         )  # fmt: skip
         gone = lost_inputs(job, report, self._agents.ids())
         away_s = away_for(error, task.agent_id, self._agents, now)
-        verdict = judge(job.tasks[key], error, gone, away_s, self._book.config)
+        verdict = judge(job.tasks[key], error, gone, away_s, self._registry.config)
         job.tasks[key] = verdict.task
         if verdict.final is not None:
             return effects + self.endings.stop(job, pb.JOB_FAILED, verdict.final, now)
@@ -318,7 +318,7 @@ class Progress:
 
     def _current(self, agent: Agent, report: pb.TaskReport) -> Task | None:
         """The task whose newest attempt an agent tells of, if that is its own."""
-        job = self._book.jobs.get(report.key.job_id)
+        job = self._registry.jobs.get(report.key.job_id)
         task = job.tasks.get((report.key.stage, report.key.task)) if job is not None else None
         if task is None or not task.given or task.attempt != report.key.attempt:
             return None
@@ -328,7 +328,7 @@ class Progress:
 
     def _is_newest(self, report: pb.TaskReport) -> bool:
         """Whether it tells of output of the newest attempt, which was moved to another agent."""
-        job = self._book.jobs.get(report.key.job_id)
+        job = self._registry.jobs.get(report.key.job_id)
         task = job.tasks.get((report.key.stage, report.key.task)) if job is not None else None
         return task is not None and task.finished and task.attempt == report.key.attempt
 
@@ -336,7 +336,7 @@ class Progress:
 
     def _late(self, agent: Agent, report: pb.TaskReport, job: Job | None) -> list[Effect]:
         """Refuse a report of a job that is over; what its sink prepared is abandoned."""
-        past = self._book.history.get(report.key.job_id)
+        past = self._registry.history.get(report.key.job_id)
         state = job.state if job is not None else past.state if past is not None else None
         effects = self._refuse("unknown job" if job is None else "late")
         if report.sink_handle and state in (pb.JOB_FAILED, pb.JOB_CANCELLED):
@@ -356,7 +356,7 @@ class Progress:
     def _abandoned(self, job: Job, agent: Agent, report: pb.SinkReport, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if report.HasField("error"):
-            effects += self._book.note(
+            effects += self._registry.note(
                 now, "output not removed", job=job.job_id, agent=agent.agent_id,
                 error=report.error.message,
             )  # fmt: skip

@@ -22,13 +22,13 @@ from fabric.coordinator.core.checkpoints.pending import TaskRun
 from fabric.coordinator.core.effects import (
     Effect,
 )
-from fabric.coordinator.core.jobs.book import Book
 from fabric.coordinator.core.jobs.checkpoint_orders import CheckpointOrders, is_in, turn_of
 from fabric.coordinator.core.jobs.endings import Endings
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.latency import shares
 from fabric.coordinator.core.jobs.lineage import Key
-from fabric.coordinator.core.jobs.watermark_alignment import Drifts
+from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
 from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
 from fabric.plan.nodes import Node, StreamScan
@@ -55,19 +55,19 @@ def check_whole(job: Job, stages: Iterable[int], path: str) -> None:
 
 
 class Streams:
-    """Every job of `book` that has a stream in it; `refuse` counts what is not taken."""
+    """Every job of `registry` that has a stream in it; `refuse` counts what is not taken."""
 
     def __init__(
         self,
-        book: Book,
+        registry: JobRegistry,
         agents: Agents,
         announcer: Announcer,
         endings: Endings,
         refuse: Callable[[str], list[Effect]],
     ) -> None:
-        self._book, self._agents, self._announcer = book, agents, announcer
+        self._registry, self._agents, self._announcer = registry, agents, announcer
         self._refuse = refuse
-        self._orders = CheckpointOrders(book, agents, announcer, endings)
+        self._orders = CheckpointOrders(registry, agents, announcer, endings)
         endings.on_stop, endings.on_drop = self._stops, self._drops
 
     # ---- life
@@ -81,10 +81,10 @@ class Streams:
             job.job_id,
             _fingerprint(job, region),
             job.checkpoint,
-            epoch=self._book.epoch,
+            epoch=self._registry.epoch,
             run=job.run,
             refuse=self._refuse,
-            wall_s=self._book.wall_s,
+            wall_s=self._registry.wall_s,
         )
         job.stream = Stream(region, checkpoints)
 
@@ -94,7 +94,7 @@ class Streams:
         for key, value in rows:
             by_job.setdefault(key.partition("/")[0], []).append((key, value))
         effects: list[Effect] = []
-        for job in self._book.jobs.values():
+        for job in self._registry.jobs.values():
             self.add(job)
             if job.stream is not None:
                 job.stream.checkpoints.restored(by_job.get(job.job_id, ()))
@@ -104,7 +104,7 @@ class Streams:
     def go_on(self, now: float) -> list[Effect]:
         """Have the streams that are to begin, or to begin again, find what they begin from."""
         effects: list[Effect] = []
-        for job in self._book.active():
+        for job in self._registry.active():
             stream = job.stream
             if stream is None or stream.phase != "quiet" or job.stopping is not None:
                 continue
@@ -134,7 +134,7 @@ class Streams:
         if stream is None or not any(is_in(job, stream, key) for key in keys):
             return []
         stream.phase, stream.manifest, stream.seal = "quiet", None, None
-        stream.drifts = Drifts()
+        stream.alignment = WatermarkAlignment()
         return self._orders.follow(job, stream.checkpoints.lost(reason, now), now)
 
     def _stops(self, job: Job, now: float) -> list[Effect]:
@@ -154,7 +154,7 @@ class Streams:
     def tick(self, now: float) -> list[Effect]:
         """Let time pass."""
         effects: list[Effect] = []
-        for job in self._book.active():
+        for job in self._registry.active():
             if job.stream is not None:  # one that stops still publishes what is complete
                 effects += self._orders.follow(job, job.stream.checkpoints.tick(now), now)
         return effects
@@ -163,7 +163,7 @@ class Streams:
 
     def checkpointed(self, agent: Agent, report: pb.Checkpointed, now: float) -> list[Effect]:
         """A task has stored its part of a checkpoint, or has none."""
-        job, key = self._book.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
+        job, key = self._registry.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
         task = job.tasks.get(key) if job is not None else None
         if job is None or job.stream is None or task is None or not job.active:
             return self._refuse("checkpoint of an unknown task")
@@ -182,15 +182,15 @@ class Streams:
 
     def slowest(self, agent: Agent, report: pb.SlowestSplit) -> list[Effect]:
         """A task says how far its slowest split is; it hears how far those of the others are."""
-        job, key = self._book.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
+        job, key = self._registry.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
         task = job.tasks.get(key) if job is not None else None
         if job is None or job.stream is None or task is None or not job.active:
             return self._refuse("slowest split of an unknown task")
         if task.agent_id != agent.agent_id or task.attempt != report.key.attempt or task.ended:
             return self._refuse("slowest split of an old attempt")
-        if not job.stream.drifts.takes(report.node_path):
+        if not job.stream.alignment.takes(report.node_path):
             return self._refuse("slowest split of an unknown node")
-        least = job.stream.drifts.said(report.node_path, key, report.time_us)
+        least = job.stream.alignment.report(report.node_path, key, report.time_us)
         others = pb.SlowestSplit(key=report.key, node_path=report.node_path, time_us=least)
         return self._announcer.send_to(agent.agent_id, pb.CoordinatorMessage(others=others))
 
@@ -198,7 +198,7 @@ class Streams:
         """A task of a stream has ended wholly."""
         if job.stream is None or not report.ack:
             return []
-        job.stream.drifts.ended((report.key.stage, report.key.task))
+        job.stream.alignment.remove((report.key.stage, report.key.task))
         effects = job.stream.checkpoints.finished(decode_ack(report.ack), now)
         return self._orders.follow(job, effects, now)
 
@@ -225,7 +225,7 @@ class Streams:
         self, job_id: str, number: int, seal: Seal | None, error: FabricError | None, now: float
     ) -> list[Effect]:
         """A manifest lies in the storage, or could not be written."""
-        job = self._book.jobs.get(job_id)
+        job = self._registry.jobs.get(job_id)
         if job is None or job.stream is None:
             return []
         checkpoints = job.stream.checkpoints
@@ -243,7 +243,7 @@ class Streams:
         now: float,
     ) -> list[Effect]:
         """A checkpoint is whole, or is not."""
-        job = self._book.jobs.get(job_id)
+        job = self._registry.jobs.get(job_id)
         if job is None or job.stream is None:
             return []
         stream = job.stream
@@ -258,7 +258,7 @@ class Streams:
     def attached(self, agent: Agent, now: float) -> list[Effect]:
         """Tell an agent again what its tasks may not have heard."""
         effects: list[Effect] = []
-        for job in self._book.active():
+        for job in self._registry.active():
             if job.stream is not None:
                 told = job.stream.checkpoints.remind()
                 effects += self._orders.follow(
@@ -269,7 +269,7 @@ class Streams:
     def agent_lost(self, now: float) -> list[Effect]:
         """Publishing may be repeated, so another agent finishes what a lost one began."""
         effects: list[Effect] = []
-        for job in self._book.active():
+        for job in self._registry.active():
             if job.stream is not None:
                 effects += self._orders.follow(job, job.stream.checkpoints.outstanding(), now)
         return effects

@@ -1,9 +1,9 @@
 """How far tasks that read one source may run ahead of each other.
 
-One job: from what each task says of its slowest split to how far the slowest of the *other* tasks
-is, by node. A task holds its own splits back by that (`fabric.event_time.source`). The slowest
-task is thus told of the second slowest, so that what was said of itself a while ago holds up
-nobody. Pure: times in, times out; forgotten when the tasks begin anew.
+`WatermarkAlignment` takes the time of each task's slowest split and returns that of the slowest of
+the *other* tasks, by node; a task holds its own splits back by it (`fabric.event_time.source`). The
+slowest task thus hears of the second slowest, so that its own old time holds up nobody. Pure: times
+in, times out; forgotten when the tasks begin anew.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from fabric.event_time import END_OF_TIME
 NODES_MAX = 1000
 
 
-class Drifts:
+class WatermarkAlignment:
     """The times of one stream's tasks, by the path of the node that gives them.
 
-    >>> drifts = Drifts()
-    >>> [drifts.said("times", (0, task), time) for task, time in enumerate([100, 700, 300])]
+    >>> alignment = WatermarkAlignment()
+    >>> [alignment.report("times", (0, task), time) for task, time in enumerate([100, 700, 300])]
     [9223372036854775807, 100, 100]
-    >>> drifts.said("times", (0, 0), 120)
+    >>> alignment.report("times", (0, 0), 120)
     300
-    >>> drifts.ended((0, 2))
-    >>> drifts.said("times", (0, 0), 130)
+    >>> alignment.remove((0, 2))
+    >>> alignment.report("times", (0, 0), 130)
     700
     """
 
@@ -36,14 +36,14 @@ class Drifts:
         """Whether it may be a node of the plan: there are not so many."""
         return node in self._times or len(self._times) < NODES_MAX
 
-    def said(self, node: str, task: Key, time_us: int) -> int:
+    def report(self, node: str, task: Key, time_us: int) -> int:
         """A task's slowest split has come so far (`END_OF_TIME`: it has none that moves); returns
         the slowest of the other tasks, `END_OF_TIME` where there is none."""
         times = self._times[node]
         times[task] = time_us
         return min((time for other, time in times.items() if other != task), default=END_OF_TIME)
 
-    def ended(self, task: Key) -> None:
+    def remove(self, task: Key) -> None:
         """It reads no more."""
         for times in self._times.values():
             times.pop(task, None)

@@ -13,8 +13,8 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import Agent
 from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.jobs.book import Book
 from fabric.coordinator.core.jobs.endings import Endings
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.messages import edge_location
@@ -26,12 +26,12 @@ from fabric.ids import TaskId
 
 
 class Reruns:
-    """The later attempts of the jobs in `book`."""
+    """The later attempts of the jobs in `registry`."""
 
     def __init__(
-        self, book: Book, announcer: Announcer, endings: Endings, streams: Streams
+        self, registry: JobRegistry, announcer: Announcer, endings: Endings, streams: Streams
     ) -> None:
-        self._book, self._announcer, self._endings = book, announcer, endings
+        self._registry, self._announcer, self._endings = registry, announcer, endings
         self._streams = streams
 
     def lose(
@@ -50,7 +50,7 @@ class Reruns:
             failures = task.failures + 1
             job.tasks[key] = task._replace(error=error, failures=failures)
             job.failed(error)
-            if failures >= self._book.config.attempts_max:
+            if failures >= self._registry.config.attempts_max:
                 final = with_causes(error, failures)
                 return effects + self._endings.stop(job, pb.JOB_FAILED, final, now)
         if keys:
@@ -72,7 +72,7 @@ class Reruns:
             return self._endings.stop(job, pb.JOB_FAILED, error, now)
         effects = self.renew(job, again, now, gone=gone)
         if again.over:
-            effects += self._book.note(
+            effects += self._registry.note(
                 now, "tasks run again", job=job.job_id, n_tasks=len(again.over),
                 tasks=" ".join(f"{s}.{t}" for s, t in sorted(again.over)[:50]),
             )  # fmt: skip
@@ -88,8 +88,8 @@ class Reruns:
         effects: list[Effect] = []
         stale: dict[str, list[pb.TaskKey]] = {}
         for key, task in sorted(again.over.items()):
-            self._book.attempt_over(job, key, task, now)
-            self._book.task_changed(job, key)
+            self._registry.attempt_over(job, key, task, now)
+            self._registry.task_changed(job, key)
             effects += self._endings.abandon_one(job, key[0], task.handle, task.agent_id)
             if cancel and task.agent_id != gone:
                 named = pb.TaskKey(
@@ -108,7 +108,7 @@ class Reruns:
 
     def has_ended(self, agent: Agent, report: pb.TaskReport) -> None:
         """An agent that attached holds an older attempt: nobody need wait for one that is over."""
-        if (job := self._book.jobs.get(report.key.job_id)) is not None:
+        if (job := self._registry.jobs.get(report.key.job_id)) is not None:
             self.has_left(job, (report.key.stage, report.key.task), agent, report)
 
     def has_left(self, job: Job, key: Key, agent: Agent, report: pb.TaskReport) -> bool:

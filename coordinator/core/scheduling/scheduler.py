@@ -11,8 +11,8 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import Agents
 from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.jobs.book import Book
 from fabric.coordinator.core.jobs.endings import Endings
+from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.messages import deploys, edge_location
 from fabric.coordinator.core.jobs.streams import Streams
@@ -28,49 +28,54 @@ from fabric.coordinator.planner.regions import materialised
 
 
 class Scheduler:
-    """For all jobs of `book`."""
+    """For all jobs of `registry`."""
 
     def __init__(
-        self, book: Book, agents: Agents, announcer: Announcer, endings: Endings, streams: Streams
+        self,
+        registry: JobRegistry,
+        agents: Agents,
+        announcer: Announcer,
+        endings: Endings,
+        streams: Streams,
     ) -> None:
-        self._book, self._agents, self._announcer = book, agents, announcer
+        self._registry, self._agents, self._announcer = registry, agents, announcer
         self._endings, self._streams = endings, streams
 
     def schedule(self, now: float) -> list[Effect]:
         """Give free slots to what may start."""
         effects = self._streams.go_on(now)
-        jobs = [job for job in self._book.active() if job.stopping is None]
+        jobs = [job for job in self._registry.active() if job.stopping is None]
         if not any(job.tasks.n_waiting for job in jobs):
             return effects
         effects += self._plan_regions(jobs, now)
-        room = free_slots(self._agents.attached(), self._book.active())
+        room = free_slots(self._agents.attached(), self._registry.active())
         given: dict[str, dict[int, list[int]]] = {}
-        for assigned in list(assign(jobs, room, now, self._book.config.placement)):
+        for assigned in list(assign(jobs, room, now, self._registry.config.placement)):
             self._give(assigned)
             for (stage, number), _ in assigned.tasks:
                 given.setdefault(assigned.job.job_id, {}).setdefault(stage, []).append(number)
         for job_id, stages in given.items():
-            effects += self._deploy(self._book.jobs[job_id], stages, now)
+            effects += self._deploy(self._registry.jobs[job_id], stages, now)
         return effects + self._say_what_waits(jobs, now)
 
     def slots_used(self, agent_id: str) -> int:
         """How many tasks an agent is at."""
-        return slots_used(self._book.active()).get(agent_id, 0)
+        return slots_used(self._registry.active()).get(agent_id, 0)
 
     def _say_what_waits(self, jobs: list[Job], now: float) -> list[Effect]:
         """A job that streams leave no slots says so: it may wait for ever."""
         effects: list[Effect] = []
         if not (streams := [job for job in jobs if job.stream is not None]):
             return effects
-        room = free_slots(self._agents.attached(), self._book.active())
+        room = free_slots(self._agents.attached(), self._registry.active())
         n_held = sum(slots_used(streams).values())
         for job in jobs:
             why = waiting_for(job, self._agents.n_slots, room, n_held)
             if why != job.waiting:
                 job.waiting = why
-                effects += self._book.changed(job, now)
+                effects += self._registry.changed(job, now)
                 if why:
-                    effects += self._book.note(now, "slots are short", job=job.job_id, why=why)
+                    effects += self._registry.note(now, "slots are short", job=job.job_id, why=why)
         return effects
 
     def _plan_regions(self, jobs: list[Job], now: float) -> list[Effect]:
@@ -94,8 +99,8 @@ class Scheduler:
         """A pipelined region that will never have slots for all of its tasks."""
         n_tasks = job.n_waiting(region)
         job.graph = materialised(job.graph, region)
-        self._book.planned(job)
-        return self._book.note(
+        self._registry.planned(job)
+        return self._registry.note(
             now, "slots are short", job=job.job_id,
             why=f"{n_tasks} tasks would have to run at once, there are {n_slots} slots: "
             "the exchanges between them are materialised",
@@ -107,12 +112,14 @@ class Scheduler:
         """Let the measured sizes of what a stage reads change its tasks, before it starts."""
         (first, *others) = job.graph.regions()[region]
         changed = [] if others else replan(job, first.stage, hellos)
-        self._book.planned(job)  # as it is now: who comes after a crash must not plan it otherwise
+        self._registry.planned(
+            job
+        )  # as it is now: who comes after a crash must not plan it otherwise
         if not changed and not job.graph.stages[first.stage].adapted:
             return []
         edges = [edge_location(job, edge, self._endings.kept_s(job)) for edge in changed]
         why = "; ".join(job.graph.stages[first.stage].adapted)[:1024]
-        note = self._book.note(
+        note = self._registry.note(
             now, "stage planned anew", job=job.job_id, stage=first.stage, why=why
         )
         return [*note, *(self._announcer.tell(pb.Locations(edges=edges)) if edges else [])]
@@ -120,15 +127,15 @@ class Scheduler:
     def _give(self, assigned: Assigned) -> None:
         for key, agent_id in assigned.tasks:
             tasks = assigned.job.tasks
-            tasks[key] = tasks[key].gone_to(agent_id, self._book.epoch)
-            self._book.task_changed(assigned.job, key)
+            tasks[key] = tasks[key].gone_to(agent_id, self._registry.epoch)
+            self._registry.task_changed(assigned.job, key)
 
     def _deploy(self, job: Job, stages: dict[int, list[int]], now: float) -> list[Effect]:
         effects: list[Effect] = []
         hellos = self._agents.hellos()
         for stage, numbers in sorted(stages.items()):
             made = deploys(
-                job, job.graph.stages[stage], numbers, self._book.epoch, hellos,
+                job, job.graph.stages[stage], numbers, self._registry.epoch, hellos,
                 stream=self._streams.deploy(job, stage),
             )  # fmt: skip
             for agent_id, deploy in made.items():
@@ -136,5 +143,5 @@ class Scheduler:
                 effects += self._announcer.send_to(agent_id, message)
         if job.state == pb.JOB_QUEUED:
             job.state = pb.JOB_RUNNING
-            effects = self._book.changed(job, now) + effects
+            effects = self._registry.changed(job, now) + effects
         return effects + self._streams.started(job, now)

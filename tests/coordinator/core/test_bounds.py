@@ -9,7 +9,7 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import PAST_KEPT
 from fabric.coordinator.core.events import JobReleased, JobRestarted, Tick
 from fabric.coordinator.core.jobs import records
-from fabric.coordinator.core.jobs.book import ATTEMPTS_KEPT
+from fabric.coordinator.core.jobs.job_registry import ATTEMPTS_KEPT
 from fabric.coordinator.runtime.job_pages import page
 
 ERROR = pb.ErrorDetail(kind="DataError", message="a bad row")

@@ -28,7 +28,7 @@ from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.server import ControlServer
-from fabric.coordinator.submit.plan_pool import AT_ONCE, Planning
+from fabric.coordinator.submit.plan_pool import AT_ONCE, PlanPool
 from fabric.coordinator.submit.preparation import prepare
 from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import ExhaustedError, FabricError, PeerLostError, PlanError
@@ -63,14 +63,14 @@ def until_unwanted(_: object) -> None:
 
 
 def test_a_plan_has_its_time_and_no_more() -> None:
-    planning = Planning(plan_s=0.1)
+    planning = PlanPool(plan_s=0.1)
     with pytest.raises(ExhaustedError, match=r"not ready to run after 0.1 s.*plan_s"):
         run(lambda: planning.answer(until_unwanted, None))
     wait_until(lambda: planning.n_at_work == 0, GUARD_S)
 
 
 def test_what_nobody_waits_for_is_not_worked_out() -> None:
-    planning = Planning()
+    planning = PlanPool()
 
     async def give_up() -> None:
         waiting = asyncio.ensure_future(planning.answer(until_unwanted, None))
@@ -84,7 +84,7 @@ def test_what_nobody_waits_for_is_not_worked_out() -> None:
 
 
 def test_there_are_not_too_many_at_once() -> None:
-    planning, go = Planning(), threading.Event()
+    planning, go = PlanPool(), threading.Event()
 
     async def crowd() -> None:
         stuck = [asyncio.ensure_future(planning.answer(go.wait, GUARD_S)) for _ in range(AT_ONCE)]
@@ -100,7 +100,7 @@ def test_there_are_not_too_many_at_once() -> None:
 
 
 def test_plans_that_hang_for_ever_take_no_place_of_others() -> None:
-    planning, go = Planning(plan_s=0.2), threading.Event()
+    planning, go = PlanPool(plan_s=0.2), threading.Event()
 
     async def crowd() -> None:
         hung = [asyncio.ensure_future(planning.answer(go.wait, GUARD_S)) for _ in range(AT_ONCE)]
@@ -114,7 +114,7 @@ def test_plans_that_hang_for_ever_take_no_place_of_others() -> None:
 
 
 def test_a_plan_without_room_is_refused_and_lets_go_of_all_it_has_made() -> None:
-    planning = Planning(memory=resident_bytes() + (96 << 20))
+    planning = PlanPool(memory=resident_bytes() + (96 << 20))
     made: list[weakref.ref[Any]] = []
 
     def grow(_: object) -> None:
@@ -143,12 +143,12 @@ def test_an_allocation_that_fails_is_such_a_plans_error() -> None:
         bytearray(1 << 60)
 
     with pytest.raises(ExhaustedError, match="more memory"):
-        run(lambda: Planning().answer(absurd, None))
+        run(lambda: PlanPool().answer(absurd, None))
 
 
 def test_the_plan_that_has_computed_least_goes_first() -> None:
     """Many that compute don't keep one that is soon done from its turn; hogs all get theirs."""
-    planning, end = Planning(), threading.Event()
+    planning, end = PlanPool(), threading.Event()
     steps = [0] * 6
 
     def hog(number: int) -> None:
@@ -246,7 +246,7 @@ def test_what_came_of_a_large_plan_is_not_remembered(tmp_path: Path) -> None:
 @contextmanager
 def serving(runtime: Any, home: Path, **settings: Any) -> Iterator[SimpleNamespace]:
     config = CoordinatorConfig(home=home, port=0, **settings)
-    planning = Planning(config.plan_s, config.memory)
+    planning = PlanPool(config.plan_s, config.memory)
     server = ControlServer(
         runtime, SIGNER, SystemClock(), config, lambda *_: None, planning=planning
     )
@@ -292,7 +292,7 @@ def test_a_grpc_client_that_gives_up_ends_the_work(tmp_path: Path) -> None:
 
 
 def test_an_http_client_that_gives_up_ends_the_work() -> None:
-    planning = Planning()
+    planning = PlanPool()
     runtime: Any = SimpleNamespace(submit=until_unwanted)
     behind = Behind(
         runtime=runtime, signer=SIGNER, clock=SystemClock(), log=lambda *_: None,

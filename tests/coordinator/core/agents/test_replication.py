@@ -22,7 +22,7 @@ AWAY_S = 30.0
 
 
 class Fabric:
-    """A scripted coordinator (`conftest.World`) and a shelf for each agent's files.
+    """A scripted coordinator (`conftest.World`) and a completed for each agent's files.
 
     Agents carry out what they were told one after the other, when `work` says so; an agent that was
     started again has forgotten what it had not done, one whose link broke has not.

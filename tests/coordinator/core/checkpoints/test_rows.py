@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.checkpoint.manifest import FINAL, Ack, Seal, SinkHandle, TaskSnapshot
-from fabric.coordinator.core.checkpoints.checkpoint_store import Shelf
+from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints
 from fabric.coordinator.core.checkpoints.rows import (
     Pointer,
     Rows,
@@ -58,7 +58,7 @@ def test_rows_read_as_written(last: int, pointers: list[Pointer], finals: list[A
         sorted(pointers, key=lambda p: p.checkpoint),
         sorted(finals, key=lambda ack: ack.task),
     )
-    shelf = Shelf("j", 3)
-    shelf.restore(rows)
-    assert shelf.newest == max((p.checkpoint for p in pointers), default=0)
+    completed = CompletedCheckpoints("j", 3)
+    completed.restore(rows)
+    assert completed.newest == max((p.checkpoint for p in pointers), default=0)
     assert {write.key for write in no_rows("j", found)} == {key for key, _ in rows}

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from fabric.coordinator.core.jobs.watermark_alignment import Drifts
+from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
 from fabric.event_time import END_OF_TIME
 from fabric.event_time.source import SourceWatermarks
 from fabric.event_time.watermarks import Bounded
@@ -19,8 +19,8 @@ DRIFT, STEP_MAX, N_ROWS = 20, 15, 12
 class Task:
     """One task's splits; each split has rows `step` apart."""
 
-    def __init__(self, number: int, steps: list[int], drifts: Drifts) -> None:
-        self.number, self.drifts = number, drifts
+    def __init__(self, number: int, steps: list[int], alignment: WatermarkAlignment) -> None:
+        self.number, self.alignment = number, alignment
         self.steps = {f"{number}.{i}": step for i, step in enumerate(steps)}
         self.at = dict.fromkeys(self.steps, 0)
         self.source = SourceWatermarks(self.steps, Bounded(0), drift_us=DRIFT)
@@ -41,7 +41,7 @@ class Task:
     def exchange(self) -> None:
         slowest = self.source.slowest()
         assert slowest is not None
-        self.source.others_us = self.drifts.said("w", (0, self.number), slowest)
+        self.source.others_us = self.alignment.report("w", (0, self.number), slowest)
 
     @property
     def moving(self) -> list[int]:
@@ -55,8 +55,8 @@ class Task:
     seed=st.integers(0, 1 << 32),
 )
 def test_no_split_runs_away_and_all_are_read(steps: list[list[int]], seed: int) -> None:
-    drifts, rng = Drifts(), Random(seed)
-    tasks = [Task(number, each, drifts) for number, each in enumerate(steps)]
+    alignment, rng = WatermarkAlignment(), Random(seed)
+    tasks = [Task(number, each, alignment) for number, each in enumerate(steps)]
     for task in [*tasks, *tasks]:
         task.exchange()
     while any(task.moving for task in tasks):
@@ -73,12 +73,12 @@ def test_no_split_runs_away_and_all_are_read(steps: list[list[int]], seed: int) 
 
 
 def test_a_task_that_ended_or_is_idle_holds_nobody_back() -> None:
-    drifts = Drifts()
-    assert drifts.said("w", (0, 0), 5) == END_OF_TIME
-    assert drifts.said("w", (0, 1), 90) == 5
-    assert drifts.said("other", (0, 1), 7) == END_OF_TIME
-    assert drifts.said("w", (0, 0), END_OF_TIME) == 90
-    assert drifts.said("w", (0, 1), 95) == END_OF_TIME
-    assert drifts.said("w", (0, 0), 6) == 95
-    drifts.ended((0, 0))
-    assert drifts.said("w", (0, 1), 99) == END_OF_TIME
+    alignment = WatermarkAlignment()
+    assert alignment.report("w", (0, 0), 5) == END_OF_TIME
+    assert alignment.report("w", (0, 1), 90) == 5
+    assert alignment.report("other", (0, 1), 7) == END_OF_TIME
+    assert alignment.report("w", (0, 0), END_OF_TIME) == 90
+    assert alignment.report("w", (0, 1), 95) == END_OF_TIME
+    assert alignment.report("w", (0, 0), 6) == 95
+    alignment.remove((0, 0))
+    assert alignment.report("w", (0, 1), 99) == END_OF_TIME

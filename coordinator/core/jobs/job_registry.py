@@ -1,7 +1,7 @@
 """What a coordinator knows of its jobs, and what of it is to be written down.
 
-One job: jobs that live, statuses of those that are over, keys of clients, events; and the records
-that `take_writes` hands out, each once, before anybody is told of what they say.
+`JobRegistry` has the jobs that live, the statuses of those that are over, keys of clients, events;
+and the records that `take_writes` hands out, each once, before anybody is told of what they say.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ATTEMPTS_KEPT = 16
 """Attempts of a task that are remembered beside its newest."""
 
 
-class Book:
+class JobRegistry:
     """Everything by job; not thread-safe."""
 
     def __init__(self, config: CoordinatorConfig, epoch: int) -> None:

@@ -1,6 +1,6 @@
 """The complete checkpoints of a job: which are kept, what is owed of them, which one to restore.
 
-One job: `Shelf`. It changes the rows with what they say, and returns the writes. Only the newest
+`CompletedCheckpoints` changes the rows with what they say, and returns the writes. Only the newest
 checkpoint can owe anything, because the next one is not completed before.
 """
 
@@ -28,7 +28,7 @@ Handles = dict[str, tuple[bytes, ...]]
 """What sinks prepared, by node."""
 
 
-class Shelf:
+class CompletedCheckpoints:
     """What is written down of the checkpoints of `job`."""
 
     def __init__(self, job: str, retained: int) -> None:
