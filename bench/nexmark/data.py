@@ -54,7 +54,7 @@ def write(at: Path, n_events: int, n_files: int) -> None:
     """Files ``arrow/bid-<i>.arrow`` and ``parquet/bid-<i>.parquet``."""
     import pyarrow.parquet as pq
 
-    from fabric.io.streams.nexmark import BID, n_rows, rows
+    from fabric.io.readers.nexmark import BID, n_rows, rows
     from fabric.plan.sources import NexmarkStream
 
     source = NexmarkStream("bid", n_events=n_events, n_splits=n_files, event_rate=EVENTS_A_SECOND)

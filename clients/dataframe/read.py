@@ -86,7 +86,7 @@ def date_range(
 
 
 def _scan(source: sources.Source, session: Session | None) -> DataFrame:
-    from fabric.io.registry import source_schema  # for start-up time: it brings Flight and files
+    from fabric.io.sources import source_schema  # for start-up time: it brings Flight and files
 
     return _frame(nodes.Scan(source, source_schema(source)), session)
 

@@ -181,8 +181,8 @@ def _files(
     # for start-up time: what reads files brings the formats' libraries
     from fabric.io.files.folders import listed
     from fabric.io.files.hive import found_columns  # for start-up time, too
-    from fabric.io.registry import source_schema  # for start-up time, too
-    from fabric.io.streams.ordered import FORMATS  # for start-up time, too
+    from fabric.io.readers.ordered_files import FORMATS  # for start-up time, too
+    from fabric.io.sources import source_schema  # for start-up time, too
 
     verb, (columns, schema, hive) = f"read_{format}", shape
     if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):

@@ -107,7 +107,7 @@ def files(
     >>> rows.side_output("unreadable").select("offset", "data").collect().to_pylist()
     [{'offset': 8, 'data': b'2\\n'}]
     """
-    from fabric.io.streams.ordered import FORMATS  # for start-up time
+    from fabric.io.readers.ordered_files import FORMATS  # for start-up time
 
     where, kind = _place(path, format)
     source = sources.FollowedFiles(
@@ -134,7 +134,7 @@ def _place(path: str | Path, format: str | None) -> tuple[Path, Any]:
 
 def _format_of(path: Path) -> str:
     """The format that a path, or the first file in it, ends with."""
-    from fabric.io.streams.followed import names_in  # for start-up time
+    from fabric.io.readers.folder import names_in  # for start-up time
 
     for name in [path.name, *(sorted(names_in(str(path))) if path.is_dir() else ())]:
         for format in _FORMATS:
@@ -321,7 +321,7 @@ def _stream(
     source: sources.StreamSource, schema: SchemaLike | None, session: Session | None
 ) -> DataFrame:
     if schema is None:
-        from fabric.io.streams import stream_schema  # for start-up time
+        from fabric.io.readers import stream_schema  # for start-up time
 
         schema = stream_schema(source)
     return _frame(StreamScan(source, to_schema(schema, "read_stream")), session)

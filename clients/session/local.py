@@ -39,8 +39,7 @@ from fabric.flight.inprocess import InProcessTransport, read_result
 from fabric.flight.locations import LocationTable
 from fabric.ids import new_id
 from fabric.io import places
-from fabric.io.dataset.access import DatasetAccess
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetAccess, DatasetFiles
 from fabric.io.live import Feed, opened
 from fabric.plan.nodes import Plan
 from fabric.plan.sources import LiveTarget

@@ -48,7 +48,7 @@ def _facts(
         case MemorySource(n_rows=n_rows):
             return SourceFacts(n_rows=n_rows, exact=True)
         case FileSource(format=format, paths=paths) as source if format in _COUNTED:
-            from fabric.io.files.facts import column_facts
+            from fabric.io.files.statistics import column_facts
 
             columns = column_facts(source, scan.schema, asked) if len(paths) <= _FILES_MAX else {}
             n_rows = sum(split.n_rows for split in splits)

@@ -84,7 +84,7 @@ def _asked_splits(scan: Scan | StreamScan, around: Surroundings, n: int) -> Sequ
     source = source.source if isinstance(source, ReplayStream) else source
     if around.embedded or not isinstance(source, FlightSource):
         return _scan_splits(scan, around, n)
-    from fabric.io.flight.asking import asked
+    from fabric.io.flight.source import asked
 
     return asked(source.uri, lambda: _scan_splits(scan, around, n), around.ask_s)
 
@@ -92,7 +92,7 @@ def _asked_splits(scan: Scan | StreamScan, around: Surroundings, n: int) -> Sequ
 def _scan_splits(scan: Scan | StreamScan, around: Surroundings, n_target: int) -> Sequence[Split]:
     if isinstance(scan, Scan):
         return _source_splits(scan.source, scan.schema, around, n_target)
-    from fabric.io.streams.splits import enumerate_stream
+    from fabric.io.readers.splits import enumerate_stream
 
     def splits_of(source: Source) -> list[Split]:
         return list(_source_splits(source, scan.schema, around, n_target))
@@ -109,7 +109,7 @@ def _source_splits(
         raise PlanError(
             "a table in memory can only be read by an embedded fabric; write it as a dataset first"
         )
-    from fabric.io.registry import enumerate_splits
+    from fabric.io.sources import enumerate_splits
 
     return enumerate_splits(source, n_target)
 
@@ -134,7 +134,7 @@ def _dataset_splits(source: DatasetSource, schema: pa.Schema, around: Surroundin
                 "same folder",
                 agent=owners[0] if owners else "",
             )
-    from fabric.io.dataset.splits import dataset_splits
+    from fabric.io.dataset.source import dataset_splits
 
     return dataset_splits(location)
 

@@ -70,7 +70,7 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
 
             check_target(target, schema_of(sink.input))
         elif isinstance(target, StreamFileTarget):
-            from fabric.io.streams.sinks import check_stream_target
+            from fabric.io.sinks.dispatch import check_stream_target
 
             check_stream_target(target, schema_of(sink.input))
         elif isinstance(target, KafkaTarget):

@@ -22,7 +22,7 @@ from fabric.security.tokens import Signer
 
 if TYPE_CHECKING:
     from fabric.agent.stream_tasks.sinks import StreamWriter
-    from fabric.io.streams.protocol import Share, StreamReader
+    from fabric.io.readers.protocol import Share, StreamReader
     from fabric.operators.chain import Chain, SplitNames
     from fabric.operators.contract import Context
     from fabric.operators.fragment.memory import FragmentMemory, Inputs
@@ -184,7 +184,7 @@ class FabricEngine:
 
     def open_reader(self, scan: StreamScan, share: Share) -> StreamReader:
         """See `Engine`."""
-        from fabric.io.streams import open_reader
+        from fabric.io.readers import open_reader
 
         return open_reader(scan.source, self.schema_of(scan), full=scan.schema, share=share)
 
@@ -192,7 +192,7 @@ class FabricEngine:
         self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
     ) -> StreamWriter:
         """See `Engine`."""
-        from fabric.io.streams.sinks import open_stream_sink
+        from fabric.io.sinks.dispatch import open_stream_sink
 
         if isinstance(target, FileTarget | GateTarget):
             raise InternalError(f"a stream was planned to write a {type(target).__name__}")

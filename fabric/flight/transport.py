@@ -82,7 +82,7 @@ class PutWriter(Protocol):
 
 
 class DatasetStore(Protocol):
-    """The dataset files of one agent (`fabric.io.dataset.files.DatasetFiles`)."""
+    """The dataset files of one agent (`fabric.io.dataset.access.DatasetFiles`)."""
 
     def open_write(self, put: PutPath, schema: pa.Schema) -> PutWriter:
         """Begin to write one attempt aside."""

@@ -18,7 +18,7 @@ from fabric.errors import FabricError, PeerLostError, StorageError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.ticket import DatasetRequest, Part
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetFiles
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, StageInput
 from fabric.process import resident_bytes

@@ -13,7 +13,7 @@ import pytest
 import fabric
 from fabric import col, count, streams
 from fabric.config import StateBackend
-from fabric.io.streams.generator import rows
+from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
 from tests.support.local import local_fabric
 

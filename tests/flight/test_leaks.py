@@ -16,7 +16,7 @@ from fabric.clock import SystemClock
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
-from fabric.io.streams import Polled, open_reader
+from fabric.io.readers import Polled, open_reader
 from fabric.plan.sources import KafkaStream, RowFormat
 from tests.services.kafka import kafka_broker
 from tests.support.flight_rig import FlightRig

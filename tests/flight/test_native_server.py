@@ -27,7 +27,7 @@ from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
 from fabric.flight.server import FabricFlightServer
 from fabric.flight.ticket import PartitionRequest
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetFiles
 from fabric.security.tokens import Signer
 from fabric.testing import ManualClock
 from tests.support.flight_rig import FlightRig, RigControl, TableSource

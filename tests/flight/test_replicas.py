@@ -16,7 +16,7 @@ from fabric.errors import ConfigError, DataError, PartitionLostError, PeerLostEr
 from fabric.flight.client import Client
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
-from fabric.io import registry, sinks
+from fabric.io import sinks, sources
 from fabric.io.dataset.access import use
 from fabric.plan.sources import DatasetSource, DatasetTarget
 from tests.support.flight_rig import FlightRig
@@ -59,8 +59,8 @@ def read(rig: FlightRig, agent: str) -> pa.Table:
 
 def read_in_task(rig: FlightRig, agent: str) -> pa.Table:
     with use(rig.access(agent)):
-        splits = registry.enumerate_splits(SOURCE, 1)
-        batches = [b for s in splits for b in registry.read_split(SOURCE, SCHEMA, s)]
+        splits = sources.enumerate_splits(SOURCE, 1)
+        batches = [b for s in splits for b in sources.read_split(SOURCE, SCHEMA, s)]
     return pa.Table.from_batches(batches, SCHEMA).sort_by("k")
 
 
@@ -208,7 +208,7 @@ def test_tasks_write_to_all_owners(rig: FlightRig) -> None:
 def test_tasks_ask_who_owns_it_by_now(rig: FlightRig) -> None:
     write(rig, partitions=1)  # a0 and a1
     with use(rig.access("a2")):
-        (split,) = registry.enumerate_splits(SOURCE, 1)
+        (split,) = sources.enumerate_splits(SOURCE, 1)
         (part,) = rig.control.catalogue.get("d").parts
         request = DatasetRequest(
             name="d", version=1, partition=0,
@@ -221,12 +221,12 @@ def test_tasks_ask_who_owns_it_by_now(rig: FlightRig) -> None:
         rig.control.catalogue.move("d", 1, "a2")
         leave(rig, "a0")
         leave(rig, "a1")
-        rows = list(registry.read_split(SOURCE, SCHEMA, split))
+        rows = list(sources.read_split(SOURCE, SCHEMA, split))
         assert pa.Table.from_batches(rows, SCHEMA).sort_by("k") == ROWS
         leave(rig, "a2")
         rig.transports["a2"].close()
         with pytest.raises((PeerLostError, PartitionLostError)):
-            list(registry.read_split(SOURCE, SCHEMA, split))
+            list(sources.read_split(SOURCE, SCHEMA, split))
 
 
 def test_a_plain_flight_client_reads_any_location(rig: FlightRig) -> None:

@@ -24,7 +24,7 @@ from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import DatasetRequest, Part, PartitionRequest
 from fabric.flight.transport import PutWriter
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetFiles
 from fabric.security.tokens import Signer
 from tests.support.flight_rig import SECRET, FlightRig, TableSource
 from tests.support.wait import wait_until

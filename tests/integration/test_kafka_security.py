@@ -24,7 +24,7 @@ from fabric.control.api import ENDED
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import AuthError
 from fabric.io.kafka import library
-from fabric.io.streams import stream_schema
+from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GeneratorStream
 from fabric.telemetry.logs import configure_logs

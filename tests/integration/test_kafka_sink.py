@@ -26,7 +26,7 @@ from fabric.errors import (
     NotFoundError,
     PlanError,
 )
-from fabric.io.streams import stream_schema
+from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GeneratorStream, Guarantee, KafkaTarget
 from tests.services.kafka import SharedBroker, kafka_broker, own_broker

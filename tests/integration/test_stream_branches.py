@@ -37,7 +37,7 @@ from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.io.streams import generator
+from fabric.io.readers import generator
 from fabric.plan.nodes import Sink, Union
 from fabric.plan.sources import GeneratorStream, StreamFileTarget
 from tests.support import running

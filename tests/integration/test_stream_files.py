@@ -15,7 +15,7 @@ from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExternalError
-from fabric.io.streams import stream_schema
+from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Scan, Sink, StreamScan
 from fabric.plan.sources import DatasetSource, DatasetTarget, GeneratorStream, StreamFileTarget
 from tests.support.damage import damaged_when_read, flip

@@ -19,7 +19,7 @@ from fabric.config import ByteSize, CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExpressionError
-from fabric.io.streams import generator
+from fabric.io.readers import generator
 from fabric.plan.sources import GeneratorStream
 from tests.support import running
 from tests.support.embedded import EmbeddedFabric, embedded_pair

@@ -12,7 +12,7 @@ import pytest
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.io.streams import stream_schema
+from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GeneratorStream, StreamFileTarget
 from tests.support.embedded import EmbeddedFabric, embedded_pair

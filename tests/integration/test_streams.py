@@ -17,7 +17,7 @@ from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import PartitionLostError, PlanError
-from fabric.io.streams import generator, stream_schema
+from fabric.io.readers import generator, stream_schema
 from fabric.plan.event_windows import Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal
 from fabric.plan.nodes import Filter, StreamAggregate, StreamScan, Watermark

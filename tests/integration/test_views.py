@@ -28,7 +28,7 @@ from fabric.errors import (
     PeerLostError,
     PlanError,
 )
-from fabric.io.streams.generator import rows
+from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.lone import lone_agent

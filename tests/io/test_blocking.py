@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import fabric
 from fabric.errors import StorageError
-from fabric.io import blocking, regular
+from fabric.io import blocking, local_files
 from fabric.io.blocking import outside
-from fabric.io.files import footers
+from fabric.io.files import parquet
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -114,15 +114,15 @@ def test_a_hung_mount_takes_no_thread_from_others(
     for name in ("hung", "good"):
         getattr(rows, f"write_{format}")(tmp_path / name)
     hung, good = (getattr(fabric, f"read_{format}")(tmp_path / name) for name in ("hung", "good"))
-    back, descriptor = threading.Event(), regular.descriptor
+    back, descriptor = threading.Event(), local_files.descriptor
 
     def hangs(path: str) -> int:
         if "/hung/" in path and threading.current_thread() in readers():
             back.wait(60)
         return descriptor(path)
 
-    monkeypatch.setattr(regular, "descriptor", hangs)
-    monkeypatch.setattr(footers, "_FOOTERS", footers.Footers(n_bytes_max=0))
+    monkeypatch.setattr(local_files, "descriptor", hangs)
+    monkeypatch.setattr(parquet, "_FOOTERS", parquet.Footers(n_bytes_max=0))
     jobs = [
         hung.filter(fabric.col("k") >= n).write_csv(tmp_path / f"out-{n}", wait=False)
         for n in range(4)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.errors import CancelledError, DataError, NotFoundError, StorageError
-from fabric.io.faults import reading, writing
+from fabric.io.local_files import reading, writing
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from fabric.errors import ExternalError, NotFoundError
 from fabric.ids import TaskId
 from fabric.io.live import BATCHES, Feed, feed_of, opened
-from fabric.io.streams.sinks import open_stream_sink
+from fabric.io.sinks.dispatch import open_stream_sink
 from fabric.plan.sources import LiveTarget
 
 ROW = pa.record_batch({"v": pa.array([1], pa.int64())})

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import DataError, NotFoundError
-from fabric.io import memory, registry
+from fabric.io import memory, sources
 from fabric.plan.sources import MemorySource
 
 
@@ -20,8 +20,8 @@ def test_splits_hold_every_row_once_and_are_about_equal(n_rows, n_target, chunk)
         pa.schema([("a", pa.int64())]),
     )
     source = memory.register(table)
-    splits = registry.enumerate_splits(source, n_target)
-    batches = [b for s in splits for b in registry.read_split(source, table.schema, s)]
+    splits = sources.enumerate_splits(source, n_target)
+    batches = [b for s in splits for b in sources.read_split(source, table.schema, s)]
     assert [v for b in batches for v in b["a"].to_pylist()] == list(range(n_rows))
     lengths = [split.n_rows for split in splits]
     assert len(splits) == max(1, min(n_rows, n_target))
@@ -31,8 +31,8 @@ def test_splits_hold_every_row_once_and_are_about_equal(n_rows, n_target, chunk)
 def test_columns_in_the_order_asked():
     table = pa.table({"a": [1], "b": [2], "c": [3]})
     source = memory.register(table)
-    (split,) = registry.enumerate_splits(source, 1)
-    (batch,) = registry.read_split(source, table.schema, split, ["c", "a"])
+    (split,) = sources.enumerate_splits(source, 1)
+    (batch,) = sources.read_split(source, table.schema, split, ["c", "a"])
     assert batch.to_pydict() == {"c": [3], "a": [1]}
 
 
@@ -40,8 +40,8 @@ def test_reading_copies_nothing():
     table = pa.table({"a": pa.array(range(100_000))})
     source = memory.register(table)
     before = pa.total_allocated_bytes()
-    splits = registry.enumerate_splits(source, 3)
-    kept = [b for s in splits for b in registry.read_split(source, table.schema, s)]
+    splits = sources.enumerate_splits(source, 3)
+    kept = [b for s in splits for b in sources.read_split(source, table.schema, s)]
     assert pa.total_allocated_bytes() - before < 1000
     assert sum(batch.num_rows for batch in kept) == 100_000
 
@@ -49,11 +49,11 @@ def test_reading_copies_nothing():
 def test_a_table_lives_as_long_as_its_source():
     source = memory.register(pa.table({"a": [1]}))
     again = MemorySource(source.token, 1)
-    assert registry.source_schema(again).names == ["a"]
+    assert sources.source_schema(again).names == ["a"]
     del source
     gc.collect()
     with pytest.raises(NotFoundError, match="is not in this process; keep its DataFrame"):
-        registry.source_schema(again)
+        sources.source_schema(again)
 
 
 def test_a_job_may_keep_it_longer():

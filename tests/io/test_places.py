@@ -12,10 +12,10 @@ from fabric.errors import ConfigError, PlanError
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.places import Places, guarding, of_fabric
-from fabric.io.registry import enumerate_splits, read_split, source_schema
+from fabric.io.readers.splits import stream_schema
 from fabric.io.sinks import abandon, check_target, discard, drop, open_sink, publish
-from fabric.io.streams.sinks import check_stream_target, open_stream_sink
-from fabric.io.streams.splits import stream_schema
+from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
+from fabric.io.sources import enumerate_splits, read_split, source_schema
 from fabric.plan.sources import (
     FileSource,
     FileTarget,

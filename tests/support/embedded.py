@@ -28,8 +28,7 @@ from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
-from fabric.io.dataset.access import DatasetAccess
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetAccess, DatasetFiles
 from fabric.plan.nodes import Node, NodeConfig
 from fabric.security.tokens import Signer
 from tests.support import running

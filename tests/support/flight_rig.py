@@ -29,8 +29,7 @@ from fabric.flight.locations import LocationTable
 from fabric.flight.remote import FlightTransport
 from fabric.flight.server import FabricFlightServer
 from fabric.ids import EdgeId, PartitionId, new_id
-from fabric.io.dataset.access import DatasetAccess
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetAccess, DatasetFiles
 from fabric.security.tokens import Scope, Signer
 
 SECRET = b"a secret of thirty-two bytes...."

@@ -23,7 +23,7 @@ from fabric.clients.dataframe.targets import to_kafka
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.io.codecs import make_encoder
-from fabric.io.streams import generator
+from fabric.io.readers import generator
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import GeneratorStream, RowFormat
 from tests.services.topics import Topics

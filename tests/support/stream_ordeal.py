@@ -23,7 +23,7 @@ from fabric.checkpoint.manifest import FINAL
 from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
-from fabric.io.streams import generator
+from fabric.io.readers import generator
 from fabric.plan.nodes import Node, Sink, Union
 from fabric.plan.sources import GeneratorStream, StreamFileTarget, StreamTarget
 from tests.support.compare import unlike

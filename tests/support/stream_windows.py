@@ -8,7 +8,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
-from fabric.io.streams import generator, stream_schema
+from fabric.io.readers import generator, stream_schema
 from fabric.plan.event_windows import Tumbling
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StreamAggregate, StreamScan, Watermark

@@ -23,7 +23,7 @@ from fabric.clients.spark.plan.relation import Names, Relation
 from fabric.clients.spark.plan.rows import frame_of, inside_schema
 from fabric.clients.spark.types import arrow_schema, conform
 from fabric.errors import NotFoundError
-from fabric.io import registry
+from fabric.io import sources
 from fabric.io.files.hive import useful
 from fabric.io.files.source import check_unchanged, is_plain
 from fabric.io.memory import table_of
@@ -161,7 +161,7 @@ def _by_our_readers(
     source, schema = node.source, node.schema
     assert isinstance(source, FileSource | FlightSource)
     n_target = _SPLITS_A_CORE * spark.sparkContext.defaultParallelism
-    splits: Sequence[Split] = registry.enumerate_splits(source, n_target)
+    splits: Sequence[Split] = sources.enumerate_splits(source, n_target)
     if isinstance(source, FileSource):
         splits = useful(source, node.predicate, splits)
     struct = inside_schema(wanted, inner)
@@ -185,7 +185,7 @@ class _Reader:
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                for read in registry.read_split(
+                for read in sources.read_split(
                     self.source, self.schema, self.splits[number], self.columns
                 ):
                     yield conform(read.rename_columns(self.wanted.names), self.wanted)

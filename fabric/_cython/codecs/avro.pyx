@@ -1,6 +1,6 @@
 """Avro rows to columns and back: the Python interface of `avro.hpp`.
 
-One job: pass on the programs that `fabric.io.codecs.avro_program` compiles, and request one when a
+One job: pass on the programs that `fabric.io.codecs.avro_reader` compiles, and request one when a
 row has a schema id that is new. About 15 ns per field, GIL released.
 """
 
@@ -42,7 +42,7 @@ cdef class AvroDecoder(Decoder):
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from fabric.io.codecs.avro_program import avro_program
+    >>> from fabric.io.codecs.avro_reader import avro_program
     >>> from fabric.io.codecs.avro_schema import parse_avro
     >>> field = '{"name": "x", "type": "int"}'
     >>> writer = parse_avro('{"type": "record", "name": "P", "fields": [' + field + "]}")
@@ -87,7 +87,7 @@ cdef class AvroEncoder(Encoder):
     --------
     >>> import pyarrow as pa
     >>> from fabric.io.codecs.avro_arrow import derived_avro
-    >>> from fabric.io.codecs.avro_written import written_program
+    >>> from fabric.io.codecs.avro_writer import written_program
     >>> columns = pa.schema([("x", pa.int64())])
     >>> encoder = AvroEncoder(columns, written_program(columns, derived_avro(columns)))
     >>> encoder.encode(pa.record_batch({"x": pa.array([1, None])})).to_pylist()

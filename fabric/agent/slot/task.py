@@ -19,7 +19,7 @@ from fabric.agent.slot.process import SlotProcess
 from fabric.agent.slot.supervisor import SlotSupervisor
 from fabric.control.errors import from_detail
 from fabric.errors import InternalError
-from fabric.io import places, registry
+from fabric.io import places, sources
 from fabric.operators.functions.trust import functions_of
 from fabric.plan.nodes import Node, Scan
 from fabric.plan.schema import schema_of
@@ -178,7 +178,7 @@ class SlotTask:
         for node in walk(self._root):
             if isinstance(node, Scan) and node.scan_id == ask.scan_id:
                 split = self._splits[ask.scan_id][ask.split]
-                return registry.read_split(node.source, node.schema, split, list(ask.columns))
+                return sources.read_split(node.source, node.schema, split, list(ask.columns))
         raise InternalError(f"a slot wants to read scan {ask.scan_id}")
 
 

@@ -22,8 +22,8 @@ from fabric.agent.pipes import Item
 from fabric.checkpoint.alignment import Alignment, GiveUp, Hold, Ignore, Outcome, Snapshot
 from fabric.event_time import BEGINNING, END_OF_TIME, least
 from fabric.flight.header import Event
-from fabric.io.streams.reader import JOINED_ROWS as SMALL_ROWS
-from fabric.io.streams.reader import can_join
+from fabric.io.readers.reader import JOINED_ROWS as SMALL_ROWS
+from fabric.io.readers.reader import can_join
 
 Channel = tuple[int, int]
 """(edge, producer); the task's own sources are one channel together."""

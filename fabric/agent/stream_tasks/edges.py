@@ -85,7 +85,7 @@ def _may_wait(entry: tuple[Port, Item]) -> bool:
 class Meeting:
     """When a task takes what lies in its rings: rows may be kept for `gather_s` to go together.
 
-    Sources of a host deal out every `step_s` at the same times (`fabric.io.streams.pace`), and
+    Sources of a host deal out every `step_s` at the same times (`fabric.io.readers.reader`), and
     `behind_s` later their rows are here. What comes shortly before that waits until then, for that
     of the other producers; what came after it went is for those that are late. Pure: times in
     seconds of a monotonic clock.

@@ -98,7 +98,7 @@ _STATE = "state"
 
 
 class StreamWriter(Protocol):
-    """One task's output to the outside; see `fabric.io.streams.sinks`."""
+    """One task's output to the outside; see `fabric.io.sinks.dispatch`."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows aside."""

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 
 from fabric._cython.shuffle.ring.ring import RoundCosts
-from fabric.io.streams.protocol import (
+from fabric.io.readers.protocol import (
     END,
     IDLE,
     BadRecord,

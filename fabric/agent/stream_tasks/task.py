@@ -42,7 +42,7 @@ from fabric.clock import Clock
 from fabric.errors import DataError, ExpressionError, ExternalError, FabricError
 from fabric.event_time import BEGINNING, least
 from fabric.flight.header import Event
-from fabric.io.streams.protocol import Ended
+from fabric.io.readers.protocol import Ended
 from fabric.operators.contract import Batches, Files, Snapshot
 from fabric.plan.stream import UNREADABLE
 

@@ -16,9 +16,9 @@ from fabric._cython.codecs.codec import flat_type
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io.codecs.avro_arrow import arrow_schema, derived_avro
 from fabric.io.codecs.avro_nodes import Program
-from fabric.io.codecs.avro_program import avro_program
+from fabric.io.codecs.avro_reader import avro_program
 from fabric.io.codecs.avro_schema import AvroType, parse_avro, written
-from fabric.io.codecs.avro_written import written_program
+from fabric.io.codecs.avro_writer import written_program
 from fabric.io.codecs.written_schema import (
     WrittenSchema,
     check_registered,

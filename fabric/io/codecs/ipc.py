@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fabric._cython.codecs.codec import flat_type, in_layout
 from fabric._cython.codecs.results import Bad, Decoded
-from fabric.io.faults import first_line
+from fabric.io.local_files import first_line
 
 _ROWS_MAX = 1 << 24
 _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)

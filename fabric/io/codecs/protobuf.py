@@ -18,7 +18,7 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 from fabric._cython.codecs.codec import flat_type
 from fabric._cython.codecs.protobuf import ProtobufDecoder, ProtobufEncoder
 from fabric.errors import DataError, NotFoundError, PlanError
-from fabric.io.codecs.avro_datum import varint
+from fabric.io.codecs.avro_nodes import varint
 from fabric.io.codecs.protobuf_arrow import derived_proto, message_schema
 from fabric.io.codecs.protobuf_program import Program, protobuf_program
 from fabric.io.codecs.protobuf_schema import (

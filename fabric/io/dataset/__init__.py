@@ -1,6 +1,6 @@
 """Datasets of this fabric: files with their owners, splits, reading and writing.
 
-The functions here are what `fabric.io.registry` and `fabric.io.sinks` dispatch to.
+The functions here are what `fabric.io.sources` and `fabric.io.sinks` dispatch to.
 """
 
 from fabric.io.dataset.sink import (

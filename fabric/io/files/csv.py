@@ -40,15 +40,21 @@ import pyarrow.csv as pc
 from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
-from fabric.io import regular
-from fabric.io.faults import reading
-from fabric.io.files.csv_dates import check_format, has_time, is_by_format, times
+from fabric.io import local_files
+from fabric.io.files import Given, Unit
 from fabric.io.files.csv_faults import told
-from fabric.io.files.csv_input import Request, opened
-from fabric.io.files.csv_lines import LineRules
-from fabric.io.files.integers import decimal_beyond, exact_type, may_be_rounded
+from fabric.io.files.csv_input import LineRules, Request, opened
 from fabric.io.files.options import check_encoding, check_zones
-from fabric.io.files.units import Given, Unit
+from fabric.io.files.text_values import (
+    check_format,
+    decimal_beyond,
+    exact_type,
+    has_time,
+    is_by_format,
+    may_be_rounded,
+    times,
+)
+from fabric.io.local_files import reading
 
 OPTIONS: dict[str, type] = {
     "delimiter": str, "quote": str, "escape": str, "header": bool, "names": tuple,
@@ -166,7 +172,7 @@ def _type_of(field: pa.Field, types: pa.Schema | None, options: Given) -> pa.Dat
 def units(path: str, options: Given) -> list[Unit]:
     """One unit; the number of its rows is unknown."""
     with reading(path, "CSV"):
-        return [Unit(0, regular.n_bytes(path))]
+        return [Unit(0, local_files.n_bytes(path))]
 
 
 def read_units(

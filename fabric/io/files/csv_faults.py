@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import DataError
-from fabric.io.faults import first_line
+from fabric.io.local_files import first_line
 
 _COLUMN = re.compile(
     r"In CSV column #(\d+): (?:CSV conversion error to .*?(?:\[.*?\]|\(.*?\))?: )?"

@@ -3,20 +3,27 @@
 One job: `opened`: what lies before the first row, and lines that the parser can't take as they are.
 A blank line is a row of nulls, but for those before a header: how many there are, and the names of
 a file that begins with one and has no header, are looked up before the file is read.
+
+Lines that the parser would refuse or misread are mended before it sees them. `Lines` is a file
+without its first lines, its comments, and lines of too few or too many fields. Only files read with
+one of these options go through it; it is Python, a line at a time. `PlainNulls` is a file whose
+quoted nulls are empty fields: a block at a time, with `null_values`.
 """
 
 from __future__ import annotations
 
+import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from fabric.io import regular
-from fabric.io.files.csv_lines import LineRules, Lines, NullRules, PlainNulls
+from fabric.io import local_files
 
 _HEAD_BYTES = 64 << 10
 _BOM = b"\xef\xbb\xbf"
@@ -63,7 +70,7 @@ def opened(source: str | pa.Buffer, request: Request) -> tuple[pa.NativeFile, di
 
 
 def _file(source: str | pa.Buffer, request: Request) -> pa.NativeFile:
-    file = regular.unpacked(source) if isinstance(source, str) else pa.BufferReader(source)
+    file = local_files.unpacked(source) if isinstance(source, str) else pa.BufferReader(source)
     if request.rules is None:
         return file
     return _python(Lines(BufferedReader(_decoded(file, request.encoding)), request.rules))
@@ -107,3 +114,220 @@ def _generated(
         if "Empty CSV file" not in str(error):
             raise
         return ("f0",)
+
+
+_LINE_BYTES_MAX, _BLOCK_BYTES = 64 << 20, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LineRules:
+    """What to do with lines. `n_fields` 0: as many as the first line has; `ragged`: see `csv`."""
+
+    delimiter: str
+    quote: str
+    escape: str
+    skip_rows: int
+    comment: str
+    ragged: str
+    n_fields: int
+
+
+class _Records(io.RawIOBase):
+    """A file of bytes that are made from those of another; closes it."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file, self._rest = file, b""
+        self._records = self._mended()
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: memoryview | bytearray) -> int:  # type: ignore[override]
+        """Fill `buffer` with as much as there is."""
+        pieces, n_bytes = [self._rest], len(self._rest)
+        while n_bytes < len(buffer) and (record := next(self._records, None)) is not None:
+            pieces.append(record)
+            n_bytes += len(record)
+        data = b"".join(pieces)
+        n_read = min(len(data), len(buffer))
+        buffer[:n_read], self._rest = data[:n_read], data[n_read:]
+        return n_read
+
+    def close(self) -> None:
+        """Close the file below, too."""
+        self._file.close()
+        super().close()
+
+    def _mended(self) -> Iterator[bytes]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class NullRules:
+    """`nulls` are null in quotes, too, but for the first `n_lines`."""
+
+    delimiter: str
+    quote: str
+    nulls: tuple[str, ...]
+    n_lines: int
+
+
+class PlainNulls(_Records):
+    """The bytes of `file` (UTF-8) with an empty field for each quoted null.
+
+    Inside a quoted field no quote stands alone, so one between delimiters begins and ends a field.
+    """
+
+    def __init__(self, file: io.BufferedIOBase, rules: NullRules) -> None:
+        quote = rules.quote.encode()
+        texts = (null.encode().replace(quote, quote * 2) for null in rules.nulls if null)
+        fields = [quote + text + quote for text in texts]
+        ends = re.escape(rules.delimiter.encode()) + rb"\r\n"
+        self._nulls = [(field, _whole_field(re.escape(field), ends)) for field in fields]
+        self._n_lines = rules.n_lines
+        super().__init__(file)
+
+    def _mended(self) -> Iterator[bytes]:
+        for _ in range(self._n_lines):
+            yield self._file.readline()
+        rest = b""
+        while data := self._file.read(_BLOCK_BYTES):
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                rest += data
+                continue
+            yield self._without(rest + data[:cut])
+            rest = data[cut:]
+        yield self._without(rest)
+
+    def _without(self, block: bytes) -> bytes:
+        for field, pattern in self._nulls:
+            if field in block:
+                block = pattern.sub(b"", block)
+        return block
+
+
+def _whole_field(field: bytes, ends: bytes) -> re.Pattern[bytes]:
+    """It begins with plain text, so that it is looked for fast."""
+    return re.compile(b"%b(?<![^%b]%b)(?=[%b]|\\Z)" % (field, ends, field, ends))
+
+
+class Lines(_Records):
+    """The bytes of `file` (UTF-8) by the rules."""
+
+    def __init__(self, file: io.BufferedIOBase, rules: LineRules) -> None:
+        self._rules, self._marks = rules, _Marks(rules)
+        super().__init__(file)
+
+    def _mended(self) -> Iterator[bytes]:
+        rules, n_fields = self._rules, self._rules.n_fields
+        for record, fields in self._whole():
+            if rules.ragged != "error" and record.rstrip(b"\r\n"):
+                n_found = self._marks.n_fields(record) if fields is None else len(fields.cuts) + 1
+                n_fields = n_fields or n_found
+                if n_found != n_fields:
+                    if rules.ragged == "fill":
+                        yield self._fitted(record, n_fields)
+                    continue
+            yield record
+
+    def _whole(self) -> Iterator[tuple[bytes, _Fields | None]]:
+        """Records, which are lines, with those that follow while a quote is open; no comments.
+
+        None: each delimiter ends a field.
+        """
+        comment = self._rules.comment.encode()
+        record, fields = b"", _Fields(self._marks)
+        for line in islice(self._lines(), self._rules.skip_rows, None):
+            if not record:
+                if comment and line.startswith(comment):
+                    continue
+                if not self._marks.special.search(line):
+                    yield line, None
+                    continue
+            record += line
+            if fields.read(record):
+                yield record, fields
+                record, fields = b"", _Fields(self._marks)
+            elif len(record) > _LINE_BYTES_MAX:
+                raise ValueError("a quote is opened and never closed")
+        if record:
+            yield record, fields
+
+    def _lines(self) -> Iterator[bytes]:
+        r"""All lines; a ``\r`` alone ends one, too."""
+        is_first = True
+        while read := self._file.readline():
+            if is_first:
+                read, is_first = read.removeprefix(b"\xef\xbb\xbf"), False
+            yield from read.splitlines(keepends=True)
+
+    def _fitted(self, record: bytes, n_fields: int) -> bytes:
+        """Missing fields added empty, those too many cut off."""
+        fields = _Fields(self._marks)
+        fields.read(record)
+        end, n_missing = record[fields.end :], n_fields - len(fields.cuts) - 1
+        if n_missing < 0:
+            return record[: fields.cuts[n_fields - 1]] + end
+        return record[: fields.end] + self._marks.delimiter * n_missing + end
+
+
+class _Marks:
+    """The letters that mean something, and patterns that find the next one."""
+
+    def __init__(self, rules: LineRules) -> None:
+        self.delimiter, self.quote = rules.delimiter.encode(), rules.quote.encode()
+        self.escape = rules.escape.encode()
+        self.outside = _any_of(self.delimiter + self.escape + b"\r\n")
+        self.quoted = self.special = _any_of(self.quote + self.escape)
+
+    def n_fields(self, line: bytes) -> int:
+        """Of a line without quotes and escapes."""
+        return line.count(self.delimiter) + 1
+
+
+def _any_of(letters: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"[" + re.escape(letters) + b"]" if letters else b"(?!)")
+
+
+class _Fields:
+    """Where the fields of a record end, as Arrow's parser has it.
+
+    A quote opens only where a field begins and is a letter elsewhere; while it is open, two are
+    one. An escape takes the next letter as it is, inside quotes or not.
+    """
+
+    __slots__ = ("_at", "_begins", "_is_quoted", "_marks", "cuts", "end")
+
+    def __init__(self, marks: _Marks) -> None:
+        self._marks, self._at, self._begins, self._is_quoted = marks, 0, True, False
+        self.cuts: list[int] = []
+        """Where the delimiters are."""
+        self.end = 0
+        """Where the end of the line begins."""
+
+    def read(self, record: bytes) -> bool:
+        """Go on in `record`, which may have grown; whether the end of its line was found."""
+        marks = self._marks
+        while True:
+            if self._begins and marks.quote and record.startswith(marks.quote, self._at):
+                self._at, self._is_quoted = self._at + 1, True
+            self._begins = False
+            pattern = marks.quoted if self._is_quoted else marks.outside
+            if (found := pattern.search(record, self._at)) is None:
+                self._at = max(self._at, len(record))
+                self.end = len(record)
+                return False
+            letter, self._at = found.group(), found.end()
+            if letter == marks.escape:
+                self._at += 1
+            elif self._is_quoted:
+                is_doubled = record.startswith(marks.quote, self._at)
+                self._at, self._is_quoted = self._at + is_doubled, is_doubled
+            elif letter == marks.delimiter:
+                self.cuts.append(found.start())
+                self._begins = True
+            else:
+                self.end = found.start()
+                return True

@@ -15,7 +15,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from fabric.errors import NotFoundError, PlanError, StorageError
-from fabric.io import regular
+from fabric.io import local_files
 from fabric.urls import scheme_of, unreachable
 
 _PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
@@ -116,7 +116,7 @@ def _listed_one(format: str, given: str | Path) -> list[tuple[str, str]]:
             raise NotFoundError(f"the folder {path} holds no {endings}; is it the right one?")
         return [(file, str(path)) for file in files]
     if path.exists():
-        regular.facts(str(path))  # tells what it is
+        local_files.facts(str(path))  # tells what it is
     if not has_magic(str(path)):
         raise NotFoundError(f"there is no file or folder {path} (looked in {Path.cwd()})")
     root = _root(path)
@@ -153,7 +153,7 @@ def _matches(pattern: str, root: str, endings: tuple[str, ...]) -> Iterator[str]
             if not below:
                 yield from _walked(found, endings)
         elif os.path.exists(found):
-            regular.facts(found)  # tells what it is
+            local_files.facts(found)  # tells what it is
 
 
 def _check_above(folder: str, root: str) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from fabric.errors import DataError, PlanError
 from fabric.io.files.folders import Listed
-from fabric.io.files.pruning import pruning_filter
+from fabric.io.files.statistics import pruning_filter
 from fabric.plan.expr import Expr
 from fabric.plan.sources import EMPTY_SCHEMA, FileSource, Split
 

@@ -17,9 +17,9 @@ from mmap import MADV_DONTNEED
 
 import pyarrow as pa
 
-from fabric.io import regular
-from fabric.io.faults import reading
-from fabric.io.files.units import Given, Unit
+from fabric.io import local_files
+from fabric.io.files import Given, Unit
+from fabric.io.local_files import reading
 
 OPTIONS: dict[str, type] = {}
 """Reader options: none."""
@@ -32,13 +32,13 @@ def check(options: Given) -> None:
 
 def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types from the footer."""
-    with reading(path, "Arrow IPC"), regular.mapped(path) as file:
+    with reading(path, "Arrow IPC"), local_files.mapped(path) as file:
         return pa.ipc.open_file(file).schema
 
 
 def units(path: str, options: Given) -> list[Unit]:
     """Record batches with their rows; only heads are touched when not compressed."""
-    with reading(path, "Arrow IPC"), regular.mapped(path) as file:
+    with reading(path, "Arrow IPC"), local_files.mapped(path) as file:
         reader = pa.ipc.open_file(file)
         n_batches = reader.num_record_batches
         rows = [reader.get_batch(i).num_rows for i in range(n_batches)]
@@ -48,7 +48,7 @@ def units(path: str, options: Given) -> list[Unit]:
 
 def is_compressed(path: str) -> bool:
     """Whether batches are larger in memory than in the file."""
-    with reading(path, "Arrow IPC"), regular.mapped(path) as file:
+    with reading(path, "Arrow IPC"), local_files.mapped(path) as file:
         reader = pa.ipc.open_file(file)
         if not reader.num_record_batches:
             return False
@@ -69,7 +69,7 @@ def read_units(
     path: str, options: Given, schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Record batches `begin` to `end` (0:0 means all) with the columns of `schema`."""
-    with reading(path, "Arrow IPC"), regular.opened(path) as file:
+    with reading(path, "Arrow IPC"), local_files.opened(path) as file:
         for batch in _chosen(file, schema, begin, end):
             _check_inside(batch)
             yield batch
@@ -77,7 +77,7 @@ def read_units(
 
 def read_bounded(path: str, schema: pa.Schema, begin: int, end: int) -> Iterator[pa.RecordBatch]:
     """What `read_units` gives, in pieces; never more than that of a batch is in memory."""
-    with reading(path, "Arrow IPC"), regular.mapped(path) as file:
+    with reading(path, "Arrow IPC"), local_files.mapped(path) as file:
         mapped, seen = (_base(file), file.size()), 0
         for batch in _chosen(file, schema, begin, end):
             for start in range(0, batch.num_rows, _PIECE_ROWS):

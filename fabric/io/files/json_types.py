@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.io.files.integers import exact_type, may_be_rounded
-from fabric.io.files.json_values import written
+from fabric.io.files.json_input import written
+from fabric.io.files.text_values import exact_type, may_be_rounded
 
 Parse = Callable[[pa.Schema], pa.Table]
 _TIME = re.compile(

@@ -27,15 +27,14 @@ import pyarrow.json as pj
 from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
-from fabric.io import regular
-from fabric.io.faults import first_line, reading
+from fabric.io import local_files
+from fabric.io.files import Given, Unit
 from fabric.io.files.csv_faults import zone_way
-from fabric.io.files.integers import decimal_beyond
-from fabric.io.files.json_arrays import objects
+from fabric.io.files.json_input import as_texts, objects
 from fabric.io.files.json_types import found_types, leaves
-from fabric.io.files.json_values import as_texts
 from fabric.io.files.options import check_zones
-from fabric.io.files.units import Given, Unit
+from fabric.io.files.text_values import decimal_beyond
+from fabric.io.local_files import first_line, reading
 
 OPTIONS: dict[str, type] = {"sample_bytes": int, "types": pa.Schema, "schema": pa.Schema}
 _SAMPLE_BYTES, _BLOCK_BYTES, _LINE_BYTES_MAX = 8 << 20, 4 << 20, 64 << 20
@@ -71,7 +70,7 @@ def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types as the head of the file shows them; null: it shows no value."""
     if (given := options.get("schema")) is not None:
         with reading(path, "JSON"):
-            regular.facts(path)
+            local_files.facts(path)
         assert isinstance(given, pa.Schema)
         return given
     types, n_bytes = options.get("types"), options.get("sample_bytes", _SAMPLE_BYTES)
@@ -111,7 +110,7 @@ def texts_given(options: Given) -> tuple[str, ...]:
 def units(path: str, options: Given) -> list[Unit]:
     """One unit; the number of its rows is unknown."""
     with reading(path, "JSON"):
-        return [Unit(0, regular.n_bytes(path))]
+        return [Unit(0, local_files.n_bytes(path))]
 
 
 def read_units(
@@ -331,7 +330,7 @@ def _dotted(path: str) -> str:
 
 def _blocks(path: str, n_bytes: int) -> Iterator[bytes]:
     """Whole lines, about `n_bytes` at a time; unpacked where the file's ending says so."""
-    with regular.unpacked(path) as opened, BufferedReader(opened) as file:
+    with local_files.unpacked(path) as opened, BufferedReader(opened) as file:
         head = file.peek(_PEEK_BYTES).removeprefix(_BOM).lstrip()
         if head.startswith(b"["):
             yield from objects(file, n_bytes)

@@ -14,13 +14,12 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
-from fabric.io import regular
+from fabric.io import local_files
 from fabric.io.blocking import outside
-from fabric.io.faults import first_line, reading
-from fabric.io.files import csv, hive, ipc, ndjson, parquet
+from fabric.io.files import csv, file_splits, hive, ipc, ndjson, parquet
 from fabric.io.files.options import check_known
-from fabric.io.files.pruning import Known, pruning_filter
-from fabric.io.files.units import file_splits
+from fabric.io.files.statistics import Known, pruning_filter
+from fabric.io.local_files import first_line, reading
 from fabric.io.schemas import checked_schema, difference, filled, merged, texts_for_nulls
 from fabric.plan.expr import Expr
 from fabric.plan.sources import FileSource, OptionValue, Split
@@ -73,7 +72,7 @@ def _is_empty(source: FileSource, path: str) -> bool:
     if source.format not in _HEADLESS or len(source.paths) == 1:
         return False
     with reading(path, source.format.upper()):
-        return regular.n_bytes(path) == 0
+        return local_files.n_bytes(path) == 0
 
 
 def _with_hive(source: FileSource, files: pa.Schema) -> pa.Schema:
@@ -272,7 +271,7 @@ def _change(source: FileSource, expected: pa.Schema, found: pa.Schema) -> str:
 
 def _check_length(split: Split) -> None:
     with reading(split.uri, "CSV" if split.uri.endswith(".csv") else "text"):
-        n_bytes = regular.n_bytes(split.uri)
+        n_bytes = local_files.n_bytes(split.uri)
     if n_bytes < split.n_bytes:
         raise DataError(
             f"{split.uri} has been cut since the plan was made: {n_bytes} bytes where "

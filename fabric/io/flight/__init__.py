@@ -1,6 +1,6 @@
 """Any Arrow Flight server as a source or target.
 
-The functions here are what `fabric.io.registry` and `fabric.io.sinks` dispatch to.
+The functions here are what `fabric.io.sources` and `fabric.io.sinks` dispatch to.
 """
 
 from fabric.io.flight.sink import abandon, open_epoch, open_sink, publish, take_back

@@ -18,7 +18,7 @@ from fabric.errors import AuthError, FabricError, PeerLostError, PlanError
 from fabric.flight.client import Client
 from fabric.ids import TaskId
 from fabric.io import places
-from fabric.io.flight.asking import IDLE_S, asked
+from fabric.io.flight.source import IDLE_S, asked
 from fabric.io.sinks.protocol import Handle
 from fabric.plan.sources import FlightTarget
 from fabric.telemetry.logs import logger

@@ -22,8 +22,8 @@ from fabric._cython.shuffle.checksum import RunningCrc32c, crc32c
 from fabric.checkpoint.folder import sinks_folder
 from fabric.errors import DataError, StorageError
 from fabric.ids import TaskId
-from fabric.io.faults import writing
-from fabric.io.streams.sinks.folders import synced
+from fabric.io.local_files import writing
+from fabric.io.sinks.stream_folders import synced
 from fabric.plan.sources import KafkaTarget
 
 GATHERED_ROWS, GATHERED_BYTES = 16_384, 4 << 20

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fabric._cython.kafka.results import COLUMNS
 from fabric.io.kafka.splits import Place, key_columns, value_columns
-from fabric.io.streams.protocol import BadRecord
+from fabric.io.readers.protocol import BadRecord
 from fabric.plan.sources import KafkaStream, RowFormat
 
 if TYPE_CHECKING:

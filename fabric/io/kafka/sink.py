@@ -36,8 +36,7 @@ from fabric.io.kafka.publish import Publisher, producer_settings, send_batch
 from fabric.io.kafka.records import Records
 from fabric.io.kafka.refusals import MENDABLE, REFUSED_S, Admission
 from fabric.io.kafka.settings import configuration
-from fabric.io.sinks.protocol import Handle, SinkWriter, portions
-from fabric.io.streams.sinks.epochs import Epochs, StreamWriter
+from fabric.io.sinks.protocol import Epochs, Handle, SinkWriter, StreamWriter, portions
 from fabric.plan.sources import KafkaTarget, Target
 from fabric.telemetry.logs import logger
 

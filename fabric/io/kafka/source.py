@@ -30,8 +30,8 @@ from fabric.io.kafka.splits import (
     span_of,
     split_name,
 )
-from fabric.io.streams.protocol import BadRecord, Ended, Later, Poll, Polled, Share
-from fabric.io.streams.reader import CursorReader, Plain
+from fabric.io.readers.protocol import BadRecord, Ended, Later, Poll, Polled, Share
+from fabric.io.readers.reader import CursorReader, Plain
 from fabric.plan.sources import KafkaStream, Split
 from fabric.telemetry.logs import logger
 

@@ -19,7 +19,7 @@ from fabric._cython.kafka.results import COLUMNS, EARLIEST
 from fabric.errors import AuthError, ConfigError, NotFoundError, PlanError
 from fabric.io.kafka.asking import Asking
 from fabric.io.kafka.settings import check_reach, is_secret
-from fabric.io.streams.protocol import Share
+from fabric.io.readers.protocol import Share
 from fabric.plan.bounds import SPLITS_MAX
 from fabric.plan.sources import KafkaStream, RowFormat, Split
 from fabric.plan.stream_facts import task_of

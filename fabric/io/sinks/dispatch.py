@@ -1,26 +1,34 @@
-"""Which module writes which target.
+"""Which module writes which target, of bounded jobs and of streams.
 
-One job: dispatch. Flight and dataset modules are imported when the first such target comes.
+One job: dispatch. Modules are imported when the first such target comes. What a stream wrote before
+a checkpoint is seen once that checkpoint is complete. Exactly once into files, datasets of a fabric
+and tables of PostgreSQL; any other Flight server has no transactions, gets rows as they come, and
+after a restore gets those since the last checkpoint again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 
+from fabric.config import StateBackend
 from fabric.errors import InternalError, PlanError
 from fabric.ids import TaskId
 from fabric.io import places
-from fabric.io.sinks.protocol import Handle, SinkWriter, unfolded
+from fabric.io.sinks.protocol import Epochs, Handle, SinkWriter, StreamWriter, unfolded
 from fabric.plan.sources import (
+    BlackholeTarget,
     DatasetTarget,
     FileTarget,
     FlightTarget,
     GateTarget,
     KafkaTarget,
+    LiveTarget,
     PostgresTarget,
     StreamFileTarget,
     StreamTarget,
@@ -69,9 +77,9 @@ def open_sink(
 
             return files.open_sink(target, schema, task, n_tasks)
         case GateTarget():
-            from fabric.io.sinks import gate
+            from fabric.io.sinks import blackhole
 
-            return gate.open_sink(target, schema, task, n_tasks)
+            return blackhole.open_sink(target, schema, task, n_tasks)
         case FlightTarget():
             from fabric.io import flight
 
@@ -159,7 +167,7 @@ def discard(
 
         files.discard(target, job, stage)
     elif isinstance(target, StreamFileTarget):
-        from fabric.io.streams.sinks import files as stream_files
+        from fabric.io.sinks import stream_files
 
         stream_files.discard(target, job, stage)
     elif isinstance(target, DatasetTarget) and target.mode == "view":
@@ -200,13 +208,13 @@ def _module(kind: str) -> Any:
 
             return files
         case "stream-file":
-            from fabric.io.streams.sinks import files as stream_files
+            from fabric.io.sinks import stream_files
 
             return stream_files
         case "gate":
-            from fabric.io.sinks import gate
+            from fabric.io.sinks import blackhole
 
-            return gate
+            return blackhole
         case "flight":
             from fabric.io import flight
 
@@ -229,3 +237,96 @@ def _module(kind: str) -> Any:
             return postgres
         case _:
             raise InternalError(f"no sink makes handles of kind {kind[:40]!r}")
+
+
+def check_stream_target(target: StreamTarget, schema: pa.Schema) -> None:
+    """Refuse, before the job starts, a target that a stream of such rows can't write, and a folder
+    with another job's rows."""
+    _check_possible(target, schema)
+    if isinstance(target, StreamFileTarget):
+        from fabric.io.local_files import writing
+        from fabric.io.sinks import claims
+
+        with writing(target.path):
+            claims.check_unused(target)
+            claims.check_alike(target, schema)
+
+
+def _check_possible(target: StreamTarget, schema: pa.Schema) -> None:
+    if isinstance(target, StreamFileTarget):
+        from fabric.io.sinks import stream_files
+
+        stream_files.check_target(target)
+        stream_files.check_columns(target, schema)
+    if isinstance(target, DatasetTarget) and target.mode == "overwrite":
+        raise PlanError(
+            f"a stream appends: dataset {target.name!r} can't be overwritten by one; drop it "
+            'first, or use mode "append"'
+        )
+
+
+def open_stream_sink(
+    target: StreamTarget,
+    schema: pa.Schema,
+    task: TaskId,
+    n_tasks: int,
+    *,
+    run: int,
+    folder: str = "",
+    scratch: Path | None = None,
+    state: StateBackend = "memory",
+) -> StreamWriter:
+    """One task's writer; `run` is the same for all tasks and greater after each restore.
+
+    `folder` is that of the checkpoints, the same for all hosts. A view keeps its rows as the job
+    keeps `state`, in files below `scratch`.
+
+    Raises
+    ------
+    PlanError
+        The target can't hold a column of `schema`.
+    StorageError
+        The place can't be written.
+    """
+    _check_possible(target, schema)
+    opened: Callable[[str], SinkWriter]
+    match target:
+        case StreamFileTarget():
+            from fabric.io.sinks import stream_files
+
+            return Epochs(stream_files.portion_opener(target, schema, task, run))
+        case DatasetTarget(mode="view"):
+            from fabric.io.dataset import view_sink
+
+            place = view_sink.Place(task, n_tasks, run)
+            return view_sink.open_view(target, place, schema, scratch, state)
+        case DatasetTarget():
+            from fabric.io import dataset
+
+            dataset.make(target, schema, f"{task.job}.{task.stage}.made")
+            opened = partial(dataset.open_epoch, target, schema, task)
+        case FlightTarget():
+            from fabric.io import flight
+
+            opened = partial(flight.open_epoch, target, schema, task)
+        case PostgresTarget():
+            from fabric.io.postgres import sink as postgres
+
+            return Epochs(postgres.portion_opener(target, schema, task, run))
+        case BlackholeTarget():
+            from fabric.io.sinks.blackhole import Blackhole
+
+            return Blackhole()
+        case LiveTarget():
+            from fabric.io.live import feed_of
+            from fabric.io.sinks.blackhole import Live
+
+            return Live(feed_of(target))
+        case KafkaTarget():
+            from fabric.io.kafka import sink
+
+            return sink.open_stream(target, schema, task, n_tasks, run=run, folder=folder)
+        case _:
+            raise PlanError(f"no stream can be written to a {type(target).__name__}")
+
+    return Epochs(lambda since: opened(f"{task.job}.{task.stage}.{run}.{since}"))

@@ -23,9 +23,9 @@ import pyarrow as pa
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import places
-from fabric.io.faults import writing
-from fabric.io.sinks import replaced
-from fabric.io.sinks.appended import check_appended
+from fabric.io.local_files import writing
+from fabric.io.sinks import overwrite
+from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle
@@ -63,7 +63,7 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
     if not target.single and path.is_file():
         raise PlanError(f"{path} is a file, not a folder of parts; remove it first")
     if target.mode == "overwrite" and not target.force:
-        replaced.check(place, target.path)
+        overwrite.check(place, target.path)
     if schema is not None and target.mode == "append" and _is_taken(path, single=False):
         check_appended(target, schema)
 
@@ -211,7 +211,7 @@ def discard(target: FileTarget, job: str, stage: int) -> None:
 def _remove(path: Path, staging: Path) -> None:
     """Nothing lies beside `path` any more."""
     if path.is_dir() or not path.exists():
-        replaced.tidy(path, staging.with_suffix(".old"), staging.with_suffix(".new"))
+        overwrite.tidy(path, staging.with_suffix(".old"), staging.with_suffix(".new"))
     shutil.rmtree(staging, ignore_errors=True)
 
 
@@ -222,7 +222,7 @@ def _publish_file(staged: Path, path: Path, mode: str) -> None:
         raise StorageError(f"the written rows of {path} are gone from {staged.parent}")
     if mode == "overwrite":
         staged.replace(path)
-        replaced.sync(path.parent)
+        overwrite.sync(path.parent)
         return
     try:
         os.link(staged, path)
@@ -264,10 +264,10 @@ def _publish_folder(facts: Sequence[dict[str, Any]], path: Path) -> None:
     if _holds(new, facts):
         if facts[0]["mode"] != "overwrite" and _is_taken(path, single=False):
             raise PlanError(f"{path} was made by somebody else meanwhile; it is kept")
-        replaced.put(new, path, old, force=facts[0]["force"])
+        overwrite.put(new, path, old, force=facts[0]["force"])
     elif not (path.is_dir() and all((path / part).exists() for _, part in parts)):
         raise StorageError(f"the written rows of {path} are gone from {staging}")
-    replaced.tidy(path, old, new)  # an earlier publish may have come so far
+    overwrite.tidy(path, old, new)  # an earlier publish may have come so far
 
 
 def _is_taken(path: Path, single: bool) -> bool:

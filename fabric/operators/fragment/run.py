@@ -62,7 +62,7 @@ def execute_fragment(
     batch_rows
         About how many rows an output batch has; smaller ones are put together.
     read
-        Reads a split of a dataset or Flight source; default `fabric.io.registry.read_split`.
+        Reads a split of a dataset or Flight source; default `fabric.io.sources.read_split`.
     memory
         Bounds what is built up; without it nothing does.
 

@@ -25,14 +25,13 @@ import pyarrow.compute as pc
 
 from fabric._cython.kernels.take import take
 from fabric.errors import InternalError
-from fabric.io import registry, regular
+from fabric.io import local_files, sources
 from fabric.io.blocking import called
-from fabric.io.faults import reading
 from fabric.io.files import ipc, parquet
-from fabric.io.files.facts import magnitude
-from fabric.io.files.footers import footer
-from fabric.io.files.pruning import pruning_filter
+from fabric.io.files.parquet import footer
 from fabric.io.files.source import is_plain, plain_as_planned
+from fabric.io.files.statistics import magnitude, pruning_filter
+from fabric.io.local_files import reading
 from fabric.operators.expressions.datafusion.wrap import column
 from fabric.operators.fragment.keys import opaque
 from fabric.operators.fragment.memory import Inputs, StoredRows, n_rows_of
@@ -208,7 +207,7 @@ class Tables:
                 splits = self._splits_of(node)
                 if self._lies_here(node, splits):
                     reads = (
-                        registry.read_split(node.source, node.schema, split, [name])
+                        sources.read_split(node.source, node.schema, split, [name])
                         for split in splits
                     )
                     return _most(batch.column(0) for read in reads for batch in read)
@@ -238,7 +237,7 @@ class Tables:
         n_rows = 0
         for split in splits:
             if self._read is None or local:
-                batches = registry.read_split(
+                batches = sources.read_split(
                     node.source, node.schema, split, schema.names, bounded=self.is_bounded
                 )
             else:
@@ -272,7 +271,7 @@ class Tables:
 
     def _streamed(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
         """Rows that are read while the query runs, a partition for every run of splits."""
-        given = partial(registry.read_splits, node.source, node.schema)
+        given = partial(sources.read_splits, node.source, node.schema)
         hints = {"predicate": node.predicate, "bounded": self.is_bounded}
         runs = _runs(splits, self._n_partitions)
         return self._reads(schema, [partial(given, run, **hints) for run in runs])
@@ -335,7 +334,7 @@ class Tables:
         """A file as a table, if DataFusion reads the columns of `schema` in their types."""
         with reading(path, "Parquet"):
             known = footer(path)
-            self.held.append(regular.descriptor(path))
+            self.held.append(local_files.descriptor(path))
         # by its name DataFusion might open a pipe that has just taken its place
         name, opened = f"t{next(self._numbers)}", f"/proc/self/fd/{self.held[-1]}"
         # given the types, DataFusion reads no footer to infer them

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from fabric.errors import CancelledError, NotFoundError, PlanError
 from fabric.ids import TaskId, new_id
-from fabric.io import registry, sinks
+from fabric.io import sinks, sources
 from fabric.io.dataset.access import use
-from fabric.io.streams.sinks import open_stream_sink
+from fabric.io.sinks.dispatch import open_stream_sink
 from fabric.plan.sources import (
     DatasetSource,
     DatasetTarget,
@@ -83,10 +83,10 @@ def files(format: str, **options):
 def read_dataset(name: str) -> list[int]:
     source = DatasetSource(name)
     try:
-        splits = registry.enumerate_splits(source, 1)
+        splits = sources.enumerate_splits(source, 1)
     except NotFoundError:
         return []
-    batches = (b for s in splits for b in registry.read_split(source, SCHEMA, s))
+    batches = (b for s in splits for b in sources.read_split(source, SCHEMA, s))
     return [n for batch in batches for n in batch["n"].to_pylist()]
 
 

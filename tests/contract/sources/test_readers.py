@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import DataError, InternalError
-from fabric.io.streams import END, IDLE, Ended, Polled, enumerate_stream, open_reader
+from fabric.io.readers import END, IDLE, Ended, Polled, enumerate_stream, open_reader
 from tests.support.streams.cases import CASES
 
 PLAIN = settings(

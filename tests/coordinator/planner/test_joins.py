@@ -16,7 +16,7 @@ from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import PlanError
 from fabric.io import memory
-from fabric.io.registry import enumerate_splits
+from fabric.io.sources import enumerate_splits
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Call, Column
 from fabric.plan.nodes import Aggregate, Exchange, Join, Plan, Scan

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from fabric._cython.codecs.avro import AvroDecoder, AvroEncoder
 from fabric.errors import PlanError
 from fabric.io.codecs.avro_arrow import arrow_schema, derived_avro
-from fabric.io.codecs.avro_datum import varint
-from fabric.io.codecs.avro_program import avro_program
+from fabric.io.codecs.avro_nodes import varint
+from fabric.io.codecs.avro_reader import avro_program
 from fabric.io.codecs.avro_schema import parse_avro, written
-from fabric.io.codecs.avro_written import written_program
+from fabric.io.codecs.avro_writer import written_program
 from tests.io.codecs.avro_strategies import Drawn, evolved, records
 
 Json = Any

@@ -14,7 +14,7 @@ from fabric.errors import DataError, NotFoundError, PartitionLostError, StorageE
 from fabric.flight.descriptor import PutPath
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.ticket import DatasetRequest, Part
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetFiles
 
 SCHEMA = pa.schema([("k", pa.int64())])
 PARTS = (Part("tx-1", "w", 0), Part("tx-1", "w-0.p00001", 3), Part("tx-2", "w", 0))

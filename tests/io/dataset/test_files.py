@@ -21,7 +21,7 @@ from fabric.errors import (
 )
 from fabric.flight.descriptor import PutPath
 from fabric.flight.ticket import DatasetRequest, Part
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetFiles
 
 SCHEMA = pa.schema([("k", pa.int64())])
 PUT = PutPath("d", "tx-1", "w", 0)

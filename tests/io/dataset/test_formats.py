@@ -20,7 +20,7 @@ from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric.errors import DataError, NotFoundError, PartitionLostError, StorageError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.ticket import DatasetRequest, Part
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetFiles
 from tests.support.arrays import batches, examples, rendered
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])

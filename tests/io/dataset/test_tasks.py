@@ -10,7 +10,7 @@ import pytest
 
 from fabric.errors import ConfigError, DataError, InternalError, NotFoundError, PeerLostError
 from fabric.ids import TaskId
-from fabric.io import registry, sinks
+from fabric.io import sinks, sources
 from fabric.io.dataset.access import current, set_default, use
 from fabric.plan.sources import DatasetSource, DatasetTarget
 from tests.support.flight_rig import FlightRig
@@ -41,9 +41,9 @@ def write(target: DatasetTarget, job: str, tables: list[pa.Table]) -> list[bytes
 
 
 def read() -> pa.Table:
-    splits = registry.enumerate_splits(SOURCE, 3)
-    schema = registry.source_schema(SOURCE)
-    batches = [b for s in splits for b in registry.read_split(SOURCE, schema, s)]
+    splits = sources.enumerate_splits(SOURCE, 3)
+    schema = sources.source_schema(SOURCE)
+    batches = [b for s in splits for b in sources.read_split(SOURCE, schema, s)]
     return pa.Table.from_batches(batches, schema).sort_by("k")
 
 
@@ -51,15 +51,15 @@ def test_tasks_write_one_version_and_read_it(rig: FlightRig) -> None:
     target = DatasetTarget("d", keys=("k",), n_partitions=3)
     handles = write(target, "job-1", [table(0, 100), table(100, 1), table(101, 0)])
     with pytest.raises(NotFoundError, match="no dataset 'd'"):
-        registry.source_schema(SOURCE)
+        sources.source_schema(SOURCE)
     sinks.publish(handles)
     sinks.publish(handles)
     assert read() == table(0, 101)
-    splits = registry.enumerate_splits(SOURCE, 1)
+    splits = sources.enumerate_splits(SOURCE, 1)
     assert [(s.uri, s.n_rows) for s in splits] == [("a0", 34), ("a1", 34), ("a0", 34)]
     (values,) = {
         tuple(b.schema.names)
-        for b in registry.read_split(SOURCE, SCHEMA, splits[0], columns=["v", "k"])
+        for b in sources.read_split(SOURCE, SCHEMA, splits[0], columns=["v", "k"])
     }
     assert values == ("v", "k")
     sinks.abandon(handles)  # too late: it is committed
@@ -72,10 +72,10 @@ def test_modes(rig: FlightRig) -> None:
         write(DatasetTarget("d"), "job-2", [table(0, 5)])
     sinks.publish(write(DatasetTarget("d", mode="append"), "job-3", [table(5, 5)]))
     assert read() == table(0, 10)
-    before = registry.enumerate_splits(SOURCE, 1)
+    before = sources.enumerate_splits(SOURCE, 1)
     sinks.publish(write(DatasetTarget("d", mode="overwrite"), "job-4", [table(0, 1)]))
     assert read() == table(0, 1)
-    old = [b for s in before for b in registry.read_split(SOURCE, SCHEMA, s)]
+    old = [b for s in before for b in sources.read_split(SOURCE, SCHEMA, s)]
     assert sum(b.num_rows for b in old) == 10
 
 
@@ -103,10 +103,10 @@ def test_a_second_attempt_of_a_task_is_the_one_published(rig: FlightRig) -> None
 def test_versions_and_replaced_columns(rig: FlightRig) -> None:
     sinks.publish(write(DatasetTarget("d"), "job-1", [table(0, 5)]))
     with pytest.raises(NotFoundError, match="at version 1, version 7 is not kept"):
-        registry.source_schema(DatasetSource("d", 7))
-    (split, _) = registry.enumerate_splits(DatasetSource("d", 1), 1)
+        sources.source_schema(DatasetSource("d", 7))
+    (split, _) = sources.enumerate_splits(DatasetSource("d", 1), 1)
     with pytest.raises(DataError, match="replaced by one with other columns"):
-        list(registry.read_split(SOURCE, pa.schema([("x", pa.int8())]), split))
+        list(sources.read_split(SOURCE, pa.schema([("x", pa.int8())]), split))
 
 
 def test_a_lost_owner_is_named(rig: FlightRig) -> None:
@@ -130,4 +130,4 @@ def test_without_access() -> None:
     with pytest.raises(InternalError, match="only be read and written inside a fabric's task"):
         current()
     with pytest.raises(InternalError):
-        registry.source_schema(SOURCE)
+        sources.source_schema(SOURCE)

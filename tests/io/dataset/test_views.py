@@ -19,8 +19,7 @@ from fabric.flight.locations import LocationTable
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
 from fabric.io.dataset import view_sink, views
-from fabric.io.dataset.access import DatasetAccess, use
-from fabric.io.dataset.files import DatasetFiles
+from fabric.io.dataset.access import DatasetAccess, DatasetFiles, use
 from fabric.io.sinks.protocol import Handle
 from fabric.operators.snapshots import HASH_SHIFT, hashes_of, key_groups
 from fabric.plan.sources import DatasetTarget
@@ -71,7 +70,7 @@ class Job:
         with use(self.access):
             self.tasks = [
                 view_sink.open_view(
-                    TARGET, views.Place(TaskId("job-1", 2, task, 0), n_tasks, self.run), SCHEMA,
+                    TARGET, view_sink.Place(TaskId("job-1", 2, task, 0), n_tasks, self.run), SCHEMA,
                     self.folder / f"{self.run}-{task}", self.state,
                 )
                 for task in range(n_tasks)
@@ -163,8 +162,8 @@ KEYS: list[Key] = [(k, word) for k in (None, *range(6)) for word in (None, "a", 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "FRESH_ROWS", 7)
-    monkeypatch.setattr(views, "LIVE_S", 0.0)
+    monkeypatch.setattr(view_sink, "FRESH_ROWS", 7)
+    monkeypatch.setattr(view_sink, "LIVE_S", 0.0)
 
 
 @pytest.mark.parametrize("state", ["memory", "arrow"])
@@ -207,6 +206,7 @@ def test_versions_go_when_nobody_should_come_for_them(
 ) -> None:
     job = Job(tmp_path, "arrow", 1)
     monkeypatch.setattr(views, "KEPT_S", 0.0)
+    monkeypatch.setattr(view_sink, "KEPT_S", 0.0)
     for n in range(4):
         job.write([((n, "a"), n, "+I")])
         job.take_checkpoint()

@@ -15,7 +15,7 @@ import pytest
 
 import fabric
 from fabric.errors import ConfigError, DataError, PlanError
-from fabric.io.files import csv, csv_lines
+from fabric.io.files import csv, csv_input
 
 Rows = list[dict[str, Any]]
 
@@ -63,7 +63,7 @@ def test_null_values_add_to_the_empty_field(read: Any, nulls: Any) -> None:
 def test_a_quoted_null_is_null_as_its_peers_have_it(
     read: Any, tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_lines, "_BLOCK_BYTES", 5)
+    monkeypatch.setattr(csv_input, "_BLOCK_BYTES", 5)
     found = read(text, null_values="NA")
     path = str(tmp_path / "x.csv")
     told = duckdb.read_csv(path, na_values=["NA"], header=True, quotechar='"', escapechar='"')

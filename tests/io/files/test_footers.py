@@ -12,8 +12,8 @@ import pytest
 
 import fabric
 from fabric.errors import DataError
-from fabric.io.files import footers
-from fabric.io.files.footers import Footers
+from fabric.io.files import parquet
+from fabric.io.files.parquet import Footers
 
 OLD_S = 60.0
 
@@ -108,8 +108,8 @@ def test_more_files_than_are_remembered_are_opened_few_times(
 
     for number in range(n_files):
         write(tmp_path / f"{number}.parquet", a=[number])
-    monkeypatch.setattr(footers, "_FOOTERS", Footers(n_bytes_max=4_000))
-    monkeypatch.setattr(footers.pq, "ParquetFile", Counted)
+    monkeypatch.setattr(parquet, "_FOOTERS", Footers(n_bytes_max=4_000))
+    monkeypatch.setattr(parquet.pq, "ParquetFile", Counted)
     frame = fabric.read_parquet(tmp_path)
     assert len(opened) == n_files
     assert frame.agg(a=fabric.sum("a")).to_dicts() == [{"a": n_files * (n_files - 1) // 2}]

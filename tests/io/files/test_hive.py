@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import fabric
 from fabric import col, streams
 from fabric.errors import DataError, NotFoundError, PlanError
-from fabric.io import registry
+from fabric.io import sources
 from fabric.io.files import parquet
 from fabric.io.files.folders import ENDINGS
 from fabric.io.files.hive import folder_of, useful, values_of
@@ -159,7 +159,7 @@ def test_no_row_is_lost_by_leaving_files_out(
     two: Expr = Call("is_null", (Column("b"),))
     predicate = Call(glue, (one, two))
     source = FileSource("parquet", tuple(paths), hive=hive)
-    splits = [registry.Split(path) for path in paths]
+    splits = [sources.Split(path) for path in paths]
     kept = {split.uri for split in useful(source, predicate, splits)}
     frame = fabric.DataFrame({"a": [a for a, _ in rows], "b": [b for _, b in rows], "p": paths})
     want = {

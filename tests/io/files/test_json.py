@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import fabric
 from fabric.errors import ConfigError, DataError, PlanError
-from fabric.io.files import json_arrays, ndjson
+from fabric.io.files import json_input, ndjson
 from fabric.io.sinks.json_texts import lines
 
 Rows = list[dict[str, Any]]
@@ -62,7 +62,7 @@ def test_lines_and_arrays_have_the_same_rows(read: Any, monkeypatch: pytest.Monk
     rows: Rows = [{"a": n, "b": [{"c": f"x,]{n}"}], "s": 'q"\\'} for n in range(50)]
     by_line = "\n".join(map(json.dumps, rows))
     assert read(by_line) == rows
-    monkeypatch.setattr(json_arrays, "_READ_BYTES", 7)
+    monkeypatch.setattr(json_input, "_READ_BYTES", 7)
     monkeypatch.setattr(ndjson, "_BLOCK_BYTES", 100)
     for indent in (None, 2):
         assert read(json.dumps(rows, indent=indent)) == rows

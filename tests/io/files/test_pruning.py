@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fabric.io.files import parquet
-from fabric.io.files.pruning import pruning_filter
+from fabric.io.files.statistics import pruning_filter
 from fabric.operators.expressions.arrow.compile import compile_expr
 from fabric.plan.expr import Call, Column, Expr, IsIn, Literal
 

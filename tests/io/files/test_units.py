@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.io.files.units import Unit, file_splits
+from fabric.io.files import Unit, file_splits
 
 SIZES = st.lists(st.integers(0, 100), max_size=30)
 

@@ -23,10 +23,9 @@ from fabric.errors import (
     PlanError,
 )
 from fabric.ids import TaskId
-from fabric.io import registry, sinks
+from fabric.io import sinks, sources
 from fabric.io.flight import sink as flight_sink
-from fabric.io.flight.asking import asked
-from fabric.io.flight.source import ENDPOINTS_MAX
+from fabric.io.flight.source import ENDPOINTS_MAX, asked
 from fabric.io.places import Places, guarding
 from fabric.plan.sources import FlightSource, FlightTarget
 from fabric.plan_rules import PlanRules
@@ -82,9 +81,9 @@ def plain() -> Iterator[Plain]:
 
 
 def read(source: FlightSource, columns: list[str] | None = None) -> pa.Table:
-    schema = registry.source_schema(source)
-    splits = registry.enumerate_splits(source, 9)
-    batches = [b for s in splits for b in registry.read_split(source, schema, s, columns)]
+    schema = sources.source_schema(source)
+    splits = sources.enumerate_splits(source, 9)
+    batches = [b for s in splits for b in sources.read_split(source, schema, s, columns)]
     return pa.Table.from_batches(batches)
 
 
@@ -92,7 +91,7 @@ def test_reads_any_server_one_split_an_endpoint(plain: Plain) -> None:
     source = FlightSource(plain.uri, command=b"query")
     assert read(source) == table(0, 20)
     assert read(source, ["v"]) == table(0, 20).select(["v"])
-    assert [s.n_rows for s in registry.enumerate_splits(source, 1)] == [10, 10]
+    assert [s.n_rows for s in sources.enumerate_splits(source, 1)] == [10, 10]
     with pytest.raises(ExternalError, match="no such query"):
         read(FlightSource(plain.uri, command=b"bad"))
 
@@ -112,7 +111,7 @@ def test_a_server_names_no_host_that_is_not_allowed(plain: Plain) -> None:
         assert read(source) == table(0, 20)
         plain.locations = [plain.uri, "grpc+tcp://localhost:1"]
         with pytest.raises(PlanError, match="may not call localhost:1"):
-            registry.enumerate_splits(source, 1)
+            sources.enumerate_splits(source, 1)
 
 
 def test_other_rows_than_promised_are_refused(plain: Plain) -> None:
@@ -195,9 +194,9 @@ def test_what_a_server_says_it_has_is_bounded() -> None:
     with Endless() as server:
         uri = f"grpc+tcp://127.0.0.1:{server.port}"
         with pytest.raises(FabricError, match="larger than max"):
-            registry.enumerate_splits(FlightSource(uri, command=b"bytes"), 1)
+            sources.enumerate_splits(FlightSource(uri, command=b"bytes"), 1)
         with pytest.raises(DataError, match="has 100001 endpoints for it, at most 100000"):
-            registry.enumerate_splits(FlightSource(uri, command=b"many"), 1)
+            sources.enumerate_splits(FlightSource(uri, command=b"many"), 1)
 
 
 def test_what_is_at_a_port_is_not_told_to_who_writes_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,4 +220,4 @@ def test_what_is_at_a_port_is_not_told_to_who_writes_there(monkeypatch: pytest.M
 def test_what_a_fabric_says_itself_is_told(rig: FlightRig) -> None:
     source = FlightSource(rig.address(), ("dataset", "none"), token=rig.token("write"))
     with pytest.raises(NotFoundError, match="none"):
-        asked(source.uri, lambda: registry.enumerate_splits(source, 1), 60.0)
+        asked(source.uri, lambda: sources.enumerate_splits(source, 1), 60.0)

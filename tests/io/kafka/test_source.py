@@ -21,8 +21,8 @@ from fabric.io.kafka.library import client
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.source import Budget
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
-from fabric.io.streams import END, Ended, Polled, open_reader
-from fabric.io.streams.protocol import ALL_OF_IT, BadRecord, Share, StreamReader
+from fabric.io.readers import END, Ended, Polled, open_reader
+from fabric.io.readers.protocol import ALL_OF_IT, BadRecord, Share, StreamReader
 from fabric.plan.sources import KafkaStream, RowFormat, Split
 from fabric.plan.stream_facts import task_of
 from fabric.testing import ManualClock

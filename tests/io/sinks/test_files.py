@@ -16,7 +16,7 @@ from fabric.errors import (
     StorageError,
 )
 from fabric.ids import TaskId
-from fabric.io import registry
+from fabric.io import sources
 from fabric.io.sinks import abandon, check_target, discard, open_sink, publish
 from fabric.plan.sources import FileSource, FileTarget
 
@@ -37,10 +37,10 @@ def written(target, table=TABLE, n_tasks=1, number=0, **which):
 
 def read_back(format, *paths):
     source = FileSource(format, tuple(map(str, paths)))
-    schema = registry.source_schema(source)
-    splits = registry.enumerate_splits(source, 1)
+    schema = sources.source_schema(source)
+    splits = sources.enumerate_splits(source, 1)
     return pa.Table.from_batches(
-        [b for s in splits for b in registry.read_split(source, schema, s)], schema
+        [b for s in splits for b in sources.read_split(source, schema, s)], schema
     )
 
 

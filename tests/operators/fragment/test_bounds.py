@@ -12,7 +12,7 @@ import pytest
 
 import fabric
 from fabric.errors import ExpressionError
-from fabric.io.files.facts import magnitude
+from fabric.io.files.statistics import magnitude
 from fabric.operators.fragment import execute_fragment
 from fabric.operators.fragment.bounds import Fit, Leaf
 from fabric.operators.fragment.bounds import fits as known_of

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fabric.io import memory, registry
+from fabric.io import memory
 from fabric.operators.fragment import execute_fragment
 from fabric.plan.nodes import Exchange, Scan
 from fabric.plan.schema import schema_of
@@ -48,7 +48,7 @@ def test_generated_plans(kind, seed, tmp_path):
             if not isinstance(node, Scan):
                 return node
             source, scan_id = sources[node.source.token], next(numbers)
-            splits[scan_id] = registry.enumerate_splits(source, n_target)
+            splits[scan_id] = sources.enumerate_splits(source, n_target)
             return Scan(source, node.schema, node.columns, node.predicate, scan_id, path=node.path)
 
         root = rewrite(plan, bound)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.errors import DataError, ExpressionError, FabricError, NotFoundError
-from fabric.io import memory, registry
+from fabric.io import memory, sources
 from fabric.operators.fragment import execute_fragment
 from fabric.operators.fragment import scan as scanning
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Literal, SortKey
@@ -51,13 +51,13 @@ def write(tmp_path):
 
 
 def read(root, sources, n_target=1, threads=2, batch_rows=128):
-    splits = {i: registry.enumerate_splits(s, n_target) for i, s in enumerate(sources)}
+    splits = {i: sources.enumerate_splits(s, n_target) for i, s in enumerate(sources)}
     stream = execute_fragment(root, {}, splits, target_partitions=threads, batch_rows=batch_rows)
     return pa.Table.from_batches(list(stream), schema_of(root))
 
 
 def scan(source, scan_id=0, **options):
-    return Scan(source, registry.source_schema(source), scan_id=scan_id, **options)
+    return Scan(source, sources.source_schema(source), scan_id=scan_id, **options)
 
 
 WAYS = [
@@ -80,7 +80,7 @@ def test_a_bare_scan_of_mapped_rows_is_handed_on_in_order(write, columns):
     """No query is made for it: batches of about `batch_rows`, in the order of the files."""
     source = write("ipc")
     root = scan(source, columns=columns)
-    splits = {0: registry.enumerate_splits(source, 1)}
+    splits = {0: sources.enumerate_splits(source, 1)}
     batches = list(execute_fragment(root, {}, splits, target_partitions=2, batch_rows=128))
     assert max(batch.num_rows for batch in batches) <= 200
     expected = TABLE.select(columns)
@@ -147,7 +147,7 @@ def test_filters_mean_the_same_on_every_way(write, format, options, n_target):
 def test_a_file_damaged_after_planning_is_named(write, format, damage):
     source = write(format)
     node, path = scan(source, predicate=None), source.paths[1]
-    splits = {0: registry.enumerate_splits(source, 1)}
+    splits = {0: sources.enumerate_splits(source, 1)}
     if damage == "gone":
         os.unlink(path)
     elif damage == "rewritten":
@@ -210,16 +210,16 @@ def test_every_type_comes_back_as_planned(write, format, values):
     source = write(format, table)
     for n_target in (1, 4):
         found = read(scan(source), [source], n_target)
-        assert found.schema.field("v").type == registry.source_schema(source).field("v").type
+        assert found.schema.field("v").type == sources.source_schema(source).field("v").type
         assert found["v"].to_pylist() == registry_rows(source)
     held = memory.register(table)
     assert read(scan(held), [held])["v"].to_pylist() == table["v"].to_pylist()
 
 
 def registry_rows(source):
-    schema = registry.source_schema(source)
-    splits = registry.enumerate_splits(source, 1)
-    batches = [b for split in splits for b in registry.read_split(source, schema, split)]
+    schema = sources.source_schema(source)
+    splits = sources.enumerate_splits(source, 1)
+    batches = [b for split in splits for b in sources.read_split(source, schema, split)]
     return pa.Table.from_batches(batches, schema)["v"].to_pylist()
 
 
@@ -324,7 +324,7 @@ def test_nested_rows_of_large_row_groups(tmp_path):
 def test_a_pipe_that_takes_the_place_of_a_file_for_datafusion(write, monkeypatch):
     """It opens files itself: it is given what is open here, and a pipe never is."""
     source, footer = write("parquet"), scanning.footer
-    root, splits = scan(source), {0: registry.enumerate_splits(source, 1)}
+    root, splits = scan(source), {0: sources.enumerate_splits(source, 1)}
 
     def then_replaced(path):
         found = footer(path)

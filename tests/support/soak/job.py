@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 from fabric import DataFrame, Process, ProcessContext, count, streams
 from fabric import max as max_of
 from fabric import sum as sum_of
-from fabric.io.streams import generator
+from fabric.io.readers import generator
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import GeneratorStream
 

@@ -27,7 +27,7 @@ import fabric
 from fabric import DataFrame
 from fabric.clients.dataframe.targets import to_kafka
 from fabric.io.codecs import make_encoder
-from fabric.io.streams import generator
+from fabric.io.readers import generator
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import GeneratorStream, RowFormat
 from tests.services.topics import Topics

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from fabric.io.streams import generator, stream_schema
+from fabric.io.readers import generator, stream_schema
 from fabric.plan.sources import (
     FileFormat,
     FileSource,

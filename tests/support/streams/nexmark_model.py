@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fabric.io.streams.nexmark_texts import pools_of
+from fabric.io.readers.nexmark import pools_of
 from fabric.plan.sources import NexmarkStream
 
 MASK = 2**64 - 1

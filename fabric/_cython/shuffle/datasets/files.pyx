@@ -123,7 +123,7 @@ cdef CStatus _wanted(PyObject* face, const string& name, const string& transacti
 
 @cython.final
 cdef class DatasetFolder:
-    """What lies below one folder; `fabric.io.dataset.files.DatasetFiles` is its typed face.
+    """What lies below one folder; `fabric.io.dataset.access.DatasetFiles` is its typed face.
 
     `receipt(rows, crc32c_sum)` makes what `FileWriter.seal` returns.
     """

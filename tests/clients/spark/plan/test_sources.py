@@ -27,7 +27,7 @@ FLAT = ROWS.drop_columns(["l"])
 
 def read(path: Path, format: Any = "parquet", **options: Any) -> Scan:
     source = FileSource(format, (str(path),), tuple(sorted(options.items())))
-    from fabric.io.registry import source_schema
+    from fabric.io.sources import source_schema
 
     return Scan(source, source_schema(source))
 

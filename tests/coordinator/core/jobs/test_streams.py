@@ -20,7 +20,7 @@ from fabric.coordinator.core.events import (
 from fabric.coordinator.planner.stages import RESULT, Stage, StageGraph
 from fabric.errors import ConfigError, DataError
 from fabric.event_time import END_OF_TIME
-from fabric.io.streams import stream_schema
+from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GateTarget, GeneratorStream
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.events import AgentDrained, JobRestarted, Tick
-from fabric.io.streams import stream_schema
+from fabric.io.readers import stream_schema
 from fabric.plan.nodes import StreamScan
 from fabric.plan.sources import GeneratorStream
 

@@ -1,0 +1,114 @@
+"""Sinks that keep nothing: the blackhole, a reader in this process, and the gate.
+
+`Blackhole` drops rows; `Live` hands them to a `Feed` as they come. Nothing waits for a checkpoint:
+after a restore, rows since the last one come again. Their handles name no portion, so there is
+nothing to publish or abandon.
+
+`GateSink` holds its job open until a file exists, for tests, which look at a job while it runs.
+Rows are counted and dropped; `prepare` waits for the gate's file, looking every `POLL_S`, until
+`abandon`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+
+import pyarrow as pa
+
+from fabric.errors import CancelledError
+from fabric.ids import TaskId, check_name
+from fabric.io.live import Feed
+from fabric.io.sinks.protocol import Handle, portions
+from fabric.plan.sources import GateTarget
+
+POLL_S = 0.02
+
+
+class Blackhole:
+    """See `StreamWriter`.
+
+    >>> Blackhole().prepare(1)
+    b'{"v": 1, "kind": "portions", "of": []}'
+    """
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Drop rows."""
+
+    def prepare(self, checkpoint: int) -> bytes:
+        """There is nothing to make durable."""
+        return portions([])
+
+    def on_complete(self, checkpoint: int) -> None:
+        """Nothing waits for it."""
+
+    def interrupt(self) -> None:
+        """It waits for nobody."""
+
+    def abandon(self) -> None:
+        """Nothing was written."""
+
+
+class Live(Blackhole):
+    """See `StreamWriter`; like where nothing is kept, there is nothing to publish or abandon."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed, self._interrupted = feed, False
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Wait for room; see `Feed.put`."""
+        if batch.num_rows:
+            self._feed.put(batch, lambda: self._interrupted)
+
+    def interrupt(self) -> None:
+        """See `StreamWriter`."""
+        self._interrupted = True
+        self._feed.wake()
+
+
+def gate_file(name: str) -> Path:
+    """The file that opens gate `name`: in ``FABRIC_GATES``, else the temporary folder."""
+    folder = os.environ.get("FABRIC_GATES") or str(Path(tempfile.gettempdir()) / "fabric-gates")
+    return Path(folder) / check_name(name, "gate")
+
+
+class GateSink:
+    """Waits at `prepare`; `abandon` from another thread ends the wait."""
+
+    def __init__(self, target: GateTarget) -> None:
+        self.name, self.n_rows = target.name, 0
+        self._file = gate_file(target.name)
+        self._abandoned = Event()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Count rows."""
+        if self._abandoned.is_set():
+            raise CancelledError(f"gate {self.name} was abandoned")
+        self.n_rows += batch.num_rows
+
+    def prepare(self) -> bytes:
+        """Wait for the gate; raises `CancelledError` once abandoned."""
+        while not self._file.exists():
+            if self._abandoned.wait(POLL_S):
+                raise CancelledError(f"gate {self.name} was abandoned before it opened")
+        return Handle("gate", {"name": self.name, "rows": self.n_rows}).encode()
+
+    def abandon(self) -> None:
+        """End the wait."""
+        self._abandoned.set()
+
+
+def open_sink(target: GateTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> GateSink:
+    """A gate for one task."""
+    return GateSink(target)
+
+
+def publish(handles: Sequence[Handle]) -> None:
+    """Nothing was written."""
+
+
+def abandon(handles: Sequence[Handle]) -> None:
+    """Nothing was written."""
