@@ -1,6 +1,6 @@
 """Columns of Nexmark events: persons, auctions and bids of whole epochs of 50 events.
 
-One job: numbers, and which text of a pool each row has; the texts are `fabric/io/readers/nexmark.py`'s.
+One job: numbers, and which text of a pool each row has; the texts are `io/readers/nexmark.py`'s.
 Every value is a function of (seed, event number). O(rows) time, GIL released throughout.
 """
 
