@@ -7,7 +7,7 @@ its session; one without runs on the newest open one, or on an embedded one that
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -183,7 +183,10 @@ class Actions:
         self._check_ends()
         return self._then(self.session.cached(self.plan))
 
-    def to_pandas(self, **options: Any) -> Any:
+    def to_pandas(
+        self,
+        **options: bool | str | Sequence[str] | Callable[[pa.DataType], object] | None,
+    ) -> Any:
         """Run and return a pandas DataFrame; `options` are those of ``pa.Table.to_pandas``."""
         return self.collect().to_pandas(**options)
 

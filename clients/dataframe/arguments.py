@@ -12,7 +12,14 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from fabric.clients.dataframe.order import Order
-from fabric.clients.dataframe.types import Columns, Expression, column_node, to_node
+from fabric.clients.dataframe.types import (
+    Columns,
+    Expression,
+    IntoExpr,
+    KeyColumns,
+    column_node,
+    to_node,
+)
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted
@@ -61,7 +68,7 @@ def expressions(
     return tuple(found)
 
 
-def top(argument: Any) -> plan.Expr:
+def top(argument: IntoExpr | Columns) -> plan.Expr:
     """One output expression; its alias stays."""
     if isinstance(argument, str):
         return plan.Column(argument)
@@ -119,7 +126,10 @@ def _sort_key(key: Any, descending: bool, nulls_last: bool | None) -> plan.SortK
 
 
 def join_keys(
-    on: Any, left_on: Any, right_on: Any, verb: str = "join"
+    on: KeyColumns | None,
+    left_on: KeyColumns | None,
+    right_on: KeyColumns | None,
+    verb: str = "join",
 ) -> tuple[tuple[plan.Expr, ...], tuple[plan.Expr, ...]]:
     """Keys of both sides: `on` for both, or `left_on` and `right_on`."""
     if on is not None and left_on is None and right_on is None:
@@ -140,7 +150,7 @@ def join_keys(
 
 
 def pairs_of(
-    on: Any, left: Sequence[str], right: Sequence[str]
+    on: KeyColumns, left: Sequence[str], right: Sequence[str]
 ) -> tuple[Exprs, Exprs, plan.Expr | None] | None:
     """PySpark's condition ``col("a") == col("b")`` as keys of both sides and what is left of it.
 

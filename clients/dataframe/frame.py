@@ -8,7 +8,7 @@ in `actions.py`. Names are those of Polars and PySpark; where both have one, bot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.expr import Expr
@@ -29,6 +29,9 @@ from fabric.clients.dataframe.verbs.write import WritingVerbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import quoted
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 
 class DataFrame(
@@ -69,7 +72,12 @@ class DataFrame(
     def __init__(self, data: TableLike | None = None) -> None:
         super().__init__(memory_scan({} if data is None else data), {}, None)
 
-    def pipe(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def pipe(
+        self,
+        function: Callable[Concatenate[Self, P], Result],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> Result:
         """``function(frame, *arguments, **named)``, so that own steps read like verbs.
 
         >>> from fabric import DataFrame, col

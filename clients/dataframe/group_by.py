@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 import pyarrow as pa
 from pyarrow import types
@@ -14,6 +14,7 @@ from fabric.clients.dataframe.aggregate_methods import Interpolation, n_unique_o
 from fabric.clients.dataframe.aggregates import aggregate, refuse_windows
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.durations import Length, maybe_us, us
+from fabric.clients.dataframe.literal import SchemaLike
 from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
 from fabric.clients.dataframe.lowering.grouping_sets import (
     KeySet,
@@ -25,6 +26,7 @@ from fabric.clients.dataframe.lowering.map import map_groups
 from fabric.clients.dataframe.lowering.streams import DOMAINS, Windows, stream_aggregate
 from fabric.clients.dataframe.names import call_text, choice, known_names, no_frame, whole
 from fabric.clients.dataframe.pivot import PivotedGroupBy
+from fabric.clients.dataframe.types import Aggregates, IntoExpr
 from fabric.clients.dataframe.verbs.base import F
 from fabric.clients.dataframe.windows import window_of
 from fabric.errors import PlanError
@@ -37,6 +39,20 @@ from fabric.plan.printer import expr_text
 from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of
 from fabric.plan.stream_facts import stream_of
+
+
+class WindowOptions(TypedDict, total=False):
+    """The options of `GroupBy.window`."""
+
+    slide: Length | None
+    step: Length | None
+    offset: Length | None
+    time: Domain
+    lateness: Length | None
+    late: Late
+    updates: bool
+    early: Length | None
+    early_rows: int | None
 
 
 class GroupBy(Generic[F]):
@@ -116,8 +132,16 @@ class GroupBy(Generic[F]):
         )  # fmt: skip
         return GroupBy(self._frame, self._keys, window=chosen)
 
-    def agg(self, *aggregates: Any, **named: Any) -> F:
-        """One row a group: aggregates, ``name=aggregate``, or PySpark's ``{"column": "sum"}``."""
+    def agg(self, *aggregates: Aggregates, **named: IntoExpr) -> F:
+        """One row a group: aggregates, ``name=aggregate``, or PySpark's ``{"column": "sum"}``.
+
+        Parameters
+        ----------
+        aggregates
+            Expressions of aggregates, one by one or as lists, or a dict of PySpark's form.
+        named
+            Aggregates under names of their own.
+        """
         exprs: list[plan.Expr] = []
         for aggregate_ in args.flatten(aggregates):
             if isinstance(aggregate_, Mapping):
@@ -129,7 +153,7 @@ class GroupBy(Generic[F]):
             raise PlanError('agg needs an aggregate, for example agg(total=col("x").sum())')
         return self._aggregated(exprs)
 
-    def map_groups(self, function: Callable[[pa.Table], Any], schema: Any) -> F:
+    def map_groups(self, function: Callable[[pa.Table], Any], schema: SchemaLike) -> F:
         """The rows that `function` gives for the rows of each group: Arrow in, Arrow out.
 
         A group lies with one task as a whole, as one table with all columns of the frame, keys

@@ -5,13 +5,13 @@ One job: `file_options`, under the names that other libraries give them too, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.literal import to_schema
+from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.names import whole
 from fabric.config import TLS
 from fabric.errors import ConfigError, PlanError
@@ -19,6 +19,8 @@ from fabric.io.files.options import check_names
 from fabric.plan import sources
 from fabric.security.tls import check_clear, read_pem
 
+FileOption: TypeAlias = bool | int | str | Sequence[str] | SchemaLike | None
+"""An option of a reader or writer of files, by its kind."""
 _ALIASES = {
     "sep": "delimiter", "separator": "delimiter", "has_header": "header", "dtypes": "types",
 }  # fmt: skip

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fabric.clients.dataframe.arguments import flatten, sort_keys
 from fabric.clients.dataframe.durations import parse_duration
-from fabric.clients.dataframe.types import column_node
+from fabric.clients.dataframe.types import ManyColumns, ManyKeys, column_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.durations import UNITS_US
@@ -44,11 +44,11 @@ class WindowSpec:
     runs: bool = True
     """Without a frame: whether an order makes aggregates run, as in Spark, or not, as in Polars."""
 
-    def partitionBy(self, *columns: Any) -> WindowSpec:
+    def partitionBy(self, *columns: ManyColumns) -> WindowSpec:
         """The same with rows grouped by `columns`."""
         return replace(self, partition_by=_partition(columns))
 
-    def orderBy(self, *columns: Any) -> WindowSpec:
+    def orderBy(self, *columns: ManyKeys) -> WindowSpec:
         """The same with the rows of a group in the order of `columns`."""
         return replace(self, order_by=_order(columns, False, None))
 
@@ -80,12 +80,12 @@ class Window:
     currentRow = 0
 
     @staticmethod
-    def partitionBy(*columns: Any) -> WindowSpec:
+    def partitionBy(*columns: ManyColumns) -> WindowSpec:
         """Rows grouped by `columns`."""
         return WindowSpec().partitionBy(*columns)
 
     @staticmethod
-    def orderBy(*columns: Any) -> WindowSpec:
+    def orderBy(*columns: ManyKeys) -> WindowSpec:
         """All rows in the order of `columns`."""
         return WindowSpec().orderBy(*columns)
 
@@ -111,7 +111,7 @@ class Window:
 def window_spec(
     partition_by: Sequence[Any],
     *,
-    order_by: Any,
+    order_by: ManyKeys,
     descending: bool | Sequence[bool],
     nulls_last: bool | None,
     rows: Ends | None,

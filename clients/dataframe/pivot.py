@@ -17,6 +17,7 @@ from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import check_aggregates
 from fabric.clients.dataframe.lowering.pivot import pivoted, value_name
 from fabric.clients.dataframe.names import call_text, known_one, no_frame
+from fabric.clients.dataframe.types import IntoExpr, ManyColumns
 from fabric.clients.dataframe.verbs.base import F, Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -70,8 +71,14 @@ class PivotedGroupBy(Generic[F]):
         self._on = on
         self._values = pivot_values(frame, on) if values is None else list(values)
 
-    def agg(self, *aggregates: Any, **named: Any) -> F:
-        """Each aggregate for each value; with several the columns are ``value_name``."""
+    def agg(self, *aggregates: ManyColumns, **named: IntoExpr) -> F:
+        """Each aggregate for each value; with several the columns are ``value_name``.
+
+        Parameters
+        ----------
+        aggregates, named
+            As in `GroupBy.agg`, but not in PySpark's form.
+        """
         exprs = [args.top(one) for one in args.flatten(aggregates)]
         exprs += args.expressions((), named, pa.schema([]))
         if not exprs:

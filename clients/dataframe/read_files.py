@@ -17,7 +17,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.dataframe.literal import DTypeLike, SchemaLike, to_dtype
 from fabric.clients.dataframe.names import choice, known_names, value_text
-from fabric.clients.dataframe.options import file_options
+from fabric.clients.dataframe.options import FileOption, file_options
 from fabric.clients.dataframe.session import Session
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources
@@ -36,7 +36,7 @@ def read_parquet(
     schema: sources.Schemas = "strict",
     hive: Hive = None,
     session: Session | None = None,
-    **options: Any,
+    **options: FileOption,
 ) -> DataFrame:
     """Rows of Parquet files: one path, several, a folder, or a pattern ``data/**/*.parquet``.
 
@@ -82,7 +82,7 @@ def read_csv(
     schema: sources.Schemas | SchemaLike = "strict",
     hive: Hive = None,
     session: Session | None = None,
-    **options: Any,
+    **options: FileOption,
 ) -> DataFrame:
     """Rows of CSV files; types are found from the values.
 
@@ -123,7 +123,7 @@ def read_json(
     schema: sources.Schemas | SchemaLike = "union",
     hive: Hive = None,
     session: Session | None = None,
-    **options: Any,
+    **options: FileOption,
 ) -> DataFrame:
     """Rows of JSON files: an object a line (NDJSON), or one array of objects.
 
@@ -165,7 +165,7 @@ def read_ipc(
     schema: sources.Schemas = "strict",
     hive: Hive = None,
     session: Session | None = None,
-    **options: Any,
+    **options: FileOption,
 ) -> DataFrame:
     """Rows of Arrow IPC files (also called Feather); arguments as in `read_parquet`."""
     return _files("ipc", paths, (columns, schema, hive), options, session)

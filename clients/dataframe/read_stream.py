@@ -13,7 +13,7 @@ from fabric.clients.dataframe.durations import Length, us
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.names import choice, column_name, number, unknown_name, whole
-from fabric.clients.dataframe.options import file_options
+from fabric.clients.dataframe.options import FileOption, file_options
 from fabric.clients.dataframe.session import Session
 from fabric.errors import PlanError
 from fabric.io.files.folders import ENDINGS, local_path
@@ -29,11 +29,21 @@ _FORMATS = {
 
 
 def read_stream(
-    source: str | Path | sources.StreamSource, *, session: Session | None = None, **options: Any
+    source: str | Path | sources.StreamSource,
+    *,
+    session: Session | None = None,
+    **options: FileOption | Length,
 ) -> DataFrame:
     """Endless rows: files as they appear in a folder (`files`), or a stream described elsewhere.
 
     Generators, replays and Flight streams are in `fabric.streams`.
+
+    Parameters
+    ----------
+    source
+        A folder, or the description of a stream.
+    options
+        Of a folder those of `files`; of a description its ``schema``.
 
     Examples
     --------
@@ -43,14 +53,16 @@ def read_stream(
     ['id', 'name']
     """
     if isinstance(source, str | Path):
-        return files(local_path(source, "read_stream"), session=session, **options)
+        given: dict[str, Any] = dict(options)
+        return files(local_path(source, "read_stream"), session=session, **given)
     if not isinstance(source, sources.StreamSource):
         raise PlanError(
             f"read_stream takes a folder or a stream's description, got {type(source).__name__}; "
             "a table becomes a stream by fabric.streams.replay(…), and what fabric.streams gives "
             "is one already"
         )
-    return _stream(source, options.pop("schema", None), session)
+    schema: Any = options.pop("schema", None)
+    return _stream(source, schema, session)
 
 
 def files(
@@ -65,7 +77,7 @@ def files(
     settle: Length = "0 seconds",
     on_bad: sources.OnUnreadable = "fail",
     session: Session | None = None,
-    **options: Any,
+    **options: FileOption,
 ) -> DataFrame:
     """Files of a folder as they come, each once; or with `grows` one file as it grows.
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import unknown_name
-from fabric.clients.dataframe.types import Columns, to_node
+from fabric.clients.dataframe.types import Columns, ManyNames, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import listed, nearest
@@ -67,7 +67,7 @@ class Selection(Columns):
         """The columns of `schema` that are chosen."""
         return self._choose(schema)
 
-    def exclude(self, *names: Any) -> Selection:
+    def exclude(self, *names: ManyNames) -> Selection:
         """All of these but `names`: texts, lists of them, or a selector; ``"^a.*$"`` is a pattern.
 
         >>> from fabric import DataFrame, all

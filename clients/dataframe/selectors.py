@@ -24,6 +24,7 @@ from fabric.clients.dataframe.calls import helpful_functions
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype
 from fabric.clients.dataframe.names import no_function
 from fabric.clients.dataframe.selection import Selector, by_names
+from fabric.clients.dataframe.types import ManyNames
 from fabric.errors import PlanError
 from fabric.plan import types as kinds
 
@@ -166,7 +167,7 @@ def matches(pattern: str) -> Selector:
     return _named(f"cs.matches({pattern!r})", lambda name: compiled.search(name) is not None)
 
 
-def exclude(*left_out: Any) -> Selector:
+def exclude(*left_out: ManyNames) -> Selector:
     """Every column but these: names, lists of them and selectors."""
     rest = all().exclude(*left_out)
     return Selector(rest.names, "exclude(...)")

@@ -75,7 +75,11 @@ def reducing_state(
 
 
 def aggregating_state(
-    dtype: DTypeLike, aggregate: Any, *, ttl: Length | None = None, ttl_on: TtlOn = "write"
+    dtype: DTypeLike,
+    aggregate: Aggregate | tuple[Callable[..., Any], ...],
+    *,
+    ttl: Length | None = None,
+    ttl_on: TtlOn = "write",
 ) -> StateField:
     """An accumulator of type `dtype` a key, folded by a `fabric.state.Aggregate`."""
     if not _is_folding(aggregate):

@@ -17,7 +17,7 @@ from fabric.clients.dataframe.databases import Table, postgres_target
 from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import choice, whole
-from fabric.clients.dataframe.options import file_options, roots_of
+from fabric.clients.dataframe.options import FileOption, file_options, roots_of
 from fabric.clients.dataframe.verbs.kafka import KafkaOptions, kafka_target
 from fabric.clients.dataframe.verbs.write import dataset_target, partition_columns
 from fabric.errors import PlanError
@@ -51,7 +51,7 @@ def to_files(
     compact_bytes: int = _SIZES.compact_bytes,
     compact: Length | None = None,
     partition_by: str | Iterable[str] = (),
-    **options: object,
+    **options: FileOption,
 ) -> StreamFileTarget:
     """Files in the folder `path`, each there at once and whole.
 

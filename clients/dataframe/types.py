@@ -8,6 +8,8 @@ so none of them imports `Expr`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -58,14 +60,25 @@ IntoExpr: TypeAlias = "Expression | PythonValue"
 column of that name."""
 ColumnName: TypeAlias = "str | Expression"
 """One column: its name or an expression."""
-IntoColumns: TypeAlias = "IntoExpr | Columns"
-"""One or several output columns; a text is the column of that name, ``"*"`` all of them."""
-ManyColumns: TypeAlias = "IntoColumns | Sequence[IntoColumns]"
-"""The same, or a list of them."""
-IntoKey: TypeAlias = "IntoExpr | Order"
-"""One key of a sort: a name, an expression, or either ``.asc()`` or ``.desc()``."""
-ManyKeys: TypeAlias = "IntoKey | Sequence[IntoKey]"
-"""Keys of a sort, one by one or as lists."""
+ManyNames: TypeAlias = "str | Columns | Iterable[str | Columns]"
+"""Columns that are there: names, selections of columns, or a list of them."""
+KeyColumns: TypeAlias = "ColumnName | Sequence[ColumnName]"
+"""Columns to compare by: a name, an expression, or a list of them."""
+Predicates: TypeAlias = "ColumnName | Columns | Sequence[ColumnName | Columns]"
+"""Conditions: expressions, names of columns of booleans, or a list of them."""
+ManyColumns: TypeAlias = "IntoExpr | Columns | Sequence[IntoExpr | Columns]"
+"""Output columns: expressions, selections and constants, or a list of them. A text is the column of
+that name, ``"*"`` all of them."""
+Aggregates: TypeAlias = "ManyColumns | Mapping[str, str]"
+"""The same of groups; in PySpark's form the name of an aggregate by that of its column."""
+ManyKeys: TypeAlias = "IntoExpr | Order | Sequence[IntoExpr | Order]"
+"""Keys of a sort: names, expressions, either with ``.asc()`` or ``.desc()``, or a list of them."""
+Filler: TypeAlias = "IntoExpr | Mapping[str, IntoExpr]"
+"""What takes the place of nulls: one value for all columns, or one by the name of each."""
+Tolerance: TypeAlias = "int | float | Decimal | str | timedelta"
+"""How far keys may be apart: a number, of times a length such as ``"10m"`` or a timedelta."""
+PointOrRange: TypeAlias = "ColumnName | Sequence[ColumnName]"
+"""A column, or the two columns where a range begins and ends."""
 Values: TypeAlias = "PythonValue | Sequence[PythonValue] | Mapping[PythonValue, PythonValue]"
 """A constant, a list of constants, or what constants become."""
 TableLike: TypeAlias = (
@@ -75,7 +88,7 @@ TableLike: TypeAlias = (
 """Rows of this process: a column a name, a dict a row, or anything that speaks Arrow."""
 
 
-def to_node(value: IntoKey | Columns) -> plan.Expr:
+def to_node(value: IntoExpr | Order | Columns) -> plan.Expr:
     """The plan expression of an `Expr` or of a plain Python constant; an inner alias is dropped."""
     if isinstance(value, Expression):
         return value.node.input if isinstance(value.node, plan.Alias) else value.node

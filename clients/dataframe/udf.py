@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import lru_cache, update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -22,6 +22,10 @@ from fabric.plan.nodes import Node, Plan
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import numeric, plain
 from fabric.plan.walk import map_exprs, rewrite, rewrite_expr, walk, walk_expr
+
+if TYPE_CHECKING:
+    from fabric.plan.process import Process
+    from fabric.state import Aggregate
 
 Function = Callable[..., Any]
 _OWN: dict[bytes, Function] = {}
@@ -105,12 +109,16 @@ def _decorated(function: Function | None, returns: pa.DataType, kind: plan.UdfKi
     return UserFunction(function, returns, kind)
 
 
-def own_object(thing: Any, name: str) -> plan.Udf:
+OwnObject: TypeAlias = "Function | Process | Aggregate | tuple[Function, ...]"
+"""What a step of a stream may call: functions, or an object with methods that are known."""
+
+
+def own_object(thing: OwnObject, name: str) -> plan.Udf:
     """What a step of a stream calls in its tasks: a function, or an object with methods."""
     return plan.Udf(name, (), pa.null(), "object", _pickled(thing, name))
 
 
-def _pickled(function: Function, name: str) -> bytes:
+def _pickled(function: OwnObject, name: str) -> bytes:
     import cloudpickle  # for start-up time: most plans have no functions of their own
 
     try:

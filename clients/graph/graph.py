@@ -22,8 +22,11 @@ from fabric.plan.mend import free_name
 from fabric.plan.nodes import Plan
 
 if TYPE_CHECKING:
+    from fabric.clients.dataframe.options import FileOption
+    from fabric.clients.dataframe.read_files import Paths
     from fabric.clients.dataframe.render import Report
     from fabric.clients.dataframe.session import Session
+    from fabric.clients.dataframe.types import TableLike
     from fabric.clients.job.job import Job
 
 Operator = StreamOperatorNode | Stream | str
@@ -97,7 +100,9 @@ class JobGraph:
             self._inputs[lower.name].pop()
             raise
 
-    def source(self, name: str, **parameters: Any) -> Stream:
+    def source(
+        self, name: str, **parameters: DataFrame | TableLike | Paths | Mapping[str, FileOption]
+    ) -> Stream:
         """Add a SOURCE and go on from it: ``graph.source("flights", parquet="flights")``.
 
         Parameters

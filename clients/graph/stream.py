@@ -5,8 +5,9 @@ One job: the chained form; each method adds one operator behind this one and con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from fabric.clients.graph.operators import OperatorType
 from fabric.errors import PlanError
@@ -14,7 +15,22 @@ from fabric.plan.faults import quoted
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.dataframe.options import FileOption
+    from fabric.clients.dataframe.over import Ends, TimeEnds
+    from fabric.clients.dataframe.types import (
+        IntoExpr,
+        KeyColumns,
+        ManyColumns,
+        ManyKeys,
+        ManyNames,
+        Predicates,
+        Tolerance,
+    )
     from fabric.clients.graph.operators import StreamOperatorNode
+
+
+NamedColumns: TypeAlias = "ManyColumns | Mapping[str, IntoExpr]"
+"""Expressions, or each under its name."""
 
 
 class Graph(Protocol):
@@ -69,11 +85,13 @@ class Stream:
         """Its output as a DataFrame."""
         return self._graph.frame(self._name)
 
-    def filter(self, *predicates: Any, name: str | None = None) -> Stream:
+    def filter(self, *predicates: Predicates, name: str | None = None) -> Stream:
         """FILTER: the rows for which every predicate is true."""
         return self._then(OperatorType.FILTER, name, predicate=list(predicates))
 
-    def map(self, columns: Any, *, replace: bool = False, name: str | None = None) -> Stream:
+    def map(
+        self, columns: NamedColumns, *, replace: bool = False, name: str | None = None
+    ) -> Stream:
         """MAP: the columns there are and new ones, a list of expressions or ``{"y": expression}``.
 
         It adds columns; changing one needs ``replace=True``.
@@ -81,39 +99,57 @@ class Stream:
         given = {"replace": True} if replace else {}
         return self._then(OperatorType.MAP, name, columns=columns, **given)
 
-    def select(self, *columns: Any, name: str | None = None) -> Stream:
+    def select(self, *columns: ManyColumns, name: str | None = None) -> Stream:
         """SELECT: exactly these columns."""
         return self._then(OperatorType.SELECT, name, columns=list(columns))
 
-    def flat_map(self, column: str, *, name: str | None = None, **options: Any) -> Stream:
+    def flat_map(self, column: str, *, name: str | None = None, **options: bool | str) -> Stream:
         """FLAT_MAP: a row for each value of a list column; `options` are those of ``explode``."""
         return self._then(OperatorType.FLAT_MAP, name, column=column, **options)
 
-    def key_by(self, *keys: Any, name: str | None = None) -> Stream:
+    def key_by(self, *keys: ManyColumns, name: str | None = None) -> Stream:
         """KEY_BY: the keys of the next window or aggregate."""
         return self._then(OperatorType.KEY_BY, name, keys=list(keys))
 
-    def window(self, columns: Any, *, name: str | None = None, **options: Any) -> Stream:
+    def window(
+        self,
+        columns: NamedColumns,
+        *,
+        name: str | None = None,
+        **options: ManyKeys | Ends | TimeEnds,
+    ) -> Stream:
         """WINDOW: window functions of the rows of each key as new columns.
 
         `options` are ``order_by``, ``rows``, ``range`` and ``keys``, as in ``over``.
         """
         return self._then(OperatorType.WINDOW, name, columns=columns, **options)
 
-    def aggregate(self, aggregates: Any, *, keys: Any = None, name: str | None = None) -> Stream:
+    def aggregate(
+        self, aggregates: NamedColumns, *, keys: ManyColumns = None, name: str | None = None
+    ) -> Stream:
         """AGGREGATE: one row a key, a list of aggregates or ``{"n": count()}``."""
         given = {} if keys is None else {"keys": keys}
         return self._then(OperatorType.AGGREGATE, name, aggregates=aggregates, **given)
 
     def hash_join(
-        self, other: Stream, on: Any = None, *, name: str | None = None, **options: Any
+        self,
+        other: Stream,
+        on: KeyColumns | None = None,
+        *,
+        name: str | None = None,
+        **options: KeyColumns | bool | Tolerance | None,
     ) -> Stream:
         """HASH_JOIN: rows of both with equal keys; `options` are those of ``join``."""
         given = options if on is None else {"on": on, **options}
         return self._with(OperatorType.HASH_JOIN, (other,), name, given)
 
     def asof_join(
-        self, other: Stream, on: Any = None, *, name: str | None = None, **options: Any
+        self,
+        other: Stream,
+        on: KeyColumns | None = None,
+        *,
+        name: str | None = None,
+        **options: KeyColumns | bool | Tolerance | None,
     ) -> Stream:
         """ASOF_JOIN: each row with the nearest of `other`; `options` are those of ``join_asof``."""
         given = options if on is None else {"on": on, **options}
@@ -123,12 +159,14 @@ class Stream:
         """UNION: all rows of all."""
         return self._with(OperatorType.UNION, others, name, {"by_name": True} if by_name else {})
 
-    def distinct(self, *on: Any, name: str | None = None, **options: Any) -> Stream:
+    def distinct(self, *on: ManyNames, name: str | None = None, **options: ManyKeys) -> Stream:
         """DISTINCT: each different row once; `options` are those of ``DataFrame.distinct``."""
         given = {"on": list(on)} if on else {}
         return self._then(OperatorType.DISTINCT, name, **given, **options)
 
-    def sort(self, *keys: Any, name: str | None = None, **options: Any) -> Stream:
+    def sort(
+        self, *keys: ManyKeys, name: str | None = None, **options: bool | Sequence[bool] | None
+    ) -> Stream:
         """SORT: all rows in order."""
         return self._then(OperatorType.SORT, name, keys=list(keys), **options)
 
@@ -136,7 +174,12 @@ class Stream:
         """LIMIT: at most `n` rows."""
         return self._then(OperatorType.LIMIT, name, n=n, **({"offset": offset} if offset else {}))
 
-    def sink(self, *, name: str | None = None, **target: Any) -> Stream:
+    def sink(
+        self,
+        *,
+        name: str | None = None,
+        **target: str | Path | int | Sequence[str] | Mapping[str, FileOption],
+    ) -> Stream:
         """SINK: write the rows, or without a target put them out as the result of the job.
 
         One of ``parquet``, ``csv``, ``ipc``, ``dataset`` and ``flight`` says where to; ``mode``,

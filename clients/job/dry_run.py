@@ -73,7 +73,11 @@ def dry_run(program: str = "") -> Iterator[DryRun]:
 def _stops(block: DryRun, program: str) -> Callable[[FrameType, str, Any], Any]:
     """A trace function that gives `program` the `NotRun` that C code made another error of."""
 
-    def in_program(frame: FrameType, event: str, raised: Any) -> Any:
+    def in_program(
+        frame: FrameType,
+        event: str,
+        raised: tuple[type[BaseException], BaseException, TracebackType],
+    ) -> Any:
         other = event == "exception" and raised[0] not in (NotRun, StopIteration)
         if other and block.stopped is not None:
             here = TracebackType(None, frame, frame.f_lasti, frame.f_lineno)

@@ -17,7 +17,7 @@ import secrets
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.flight as fl
 
@@ -40,7 +40,7 @@ class _Guard(fl.ServerMiddlewareFactory):  # type: ignore[misc]
     def __init__(self, token: str) -> None:
         self._header = f"Bearer {token}"
 
-    def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:
+    def start_call(self, info: fl.CallInfo, headers: dict[str, list[str]]) -> None:
         """See pyarrow."""
         given = (headers.get("authorization") or [""])[0]
         if not hmac.compare_digest(given.encode(), self._header.encode()):
@@ -65,7 +65,13 @@ class Receiver(fl.FlightServerBase):  # type: ignore[misc]
         finally:
             del self._feeds[name.encode()]
 
-    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+    def do_put(
+        self,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.FlightMetadataWriter,
+    ) -> None:
         """One task's rows between two checkpoints."""
         feed = self._feeds.get((descriptor.path or [b""])[-1])
         if feed is None:

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.dataframe.options import FileOption
     from fabric.clients.dataframe.read_files import Paths
+    from fabric.clients.dataframe.types import TableLike
     from fabric.clients.job.host import Partition
     from fabric.clients.session.view import View
     from fabric.io.live import Feed
-    from fabric.plan.sources import StreamTarget
+    from fabric.plan.sources import StreamSource, StreamTarget
 
 _KEPT_MAX = 16
 
@@ -232,41 +234,56 @@ class Session(ABC):
         return self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
 
     # ---- frames of this session
-    def read_parquet(self, paths: Paths, **options: Any) -> DataFrame:
-        """`fabric.read_parquet`, to run here."""
+    def read_parquet(self, paths: Paths, **options: FileOption) -> DataFrame:
+        """`fabric.read_parquet` with all its `options`, to run here."""
         from fabric.clients.dataframe.read_files import read_parquet
 
-        return read_parquet(paths, session=self, **options)
+        given: dict[str, Any] = {**options}
+        return read_parquet(paths, session=self, **given)
 
-    def read_csv(self, paths: Paths, **options: Any) -> DataFrame:
-        """`fabric.read_csv`, to run here."""
+    def read_csv(self, paths: Paths, **options: FileOption) -> DataFrame:
+        """`fabric.read_csv` with all its `options`, to run here."""
         from fabric.clients.dataframe.read_files import read_csv
 
-        return read_csv(paths, session=self, **options)
+        given: dict[str, Any] = {**options}
+        return read_csv(paths, session=self, **given)
 
-    def read_json(self, paths: Paths, **options: Any) -> DataFrame:
-        """`fabric.read_json`, to run here."""
+    def read_json(self, paths: Paths, **options: FileOption) -> DataFrame:
+        """`fabric.read_json` with all its `options`, to run here."""
         from fabric.clients.dataframe.read_files import read_json
 
-        return read_json(paths, session=self, **options)
+        given: dict[str, Any] = {**options}
+        return read_json(paths, session=self, **given)
 
-    def read_ipc(self, paths: Paths, **options: Any) -> DataFrame:
-        """`fabric.read_ipc`, to run here."""
+    def read_ipc(self, paths: Paths, **options: FileOption) -> DataFrame:
+        """`fabric.read_ipc` with all its `options`, to run here."""
         from fabric.clients.dataframe.read_files import read_ipc
 
-        return read_ipc(paths, session=self, **options)
+        given: dict[str, Any] = {**options}
+        return read_ipc(paths, session=self, **given)
 
-    def read_arrow(self, data: Any) -> DataFrame:
+    def read_arrow(self, data: TableLike) -> DataFrame:
         """`fabric.read_arrow`, to run here."""
         from fabric.clients.dataframe.read import read_arrow
 
         return read_arrow(data, session=self)
 
-    def read_flight(self, uri: str, *path: str, **options: Any) -> DataFrame:
+    def read_flight(
+        self,
+        uri: str,
+        *path: str,
+        command: bytes | str = b"",
+        token: str = "",
+        tls_roots: str | Path | None = None,
+        insecure: bool = False,
+    ) -> DataFrame:
         """`fabric.read_flight`, to run here."""
         from fabric.clients.dataframe.read import read_flight
 
-        return read_flight(uri, *path, session=self, **options)
+        return read_flight(
+            uri, *path, command=command, token=token, tls_roots=tls_roots, insecure=insecure,
+            session=self,
+        )  # fmt: skip
 
     def read_dataset(self, name: str) -> DataFrame:
         """`fabric.read_dataset`, from here."""
@@ -286,7 +303,9 @@ class Session(ABC):
 
         return View(self, name)
 
-    def read_stream(self, source: Any, **options: Any) -> DataFrame:
+    def read_stream(
+        self, source: str | Path | StreamSource, **options: FileOption | Length
+    ) -> DataFrame:
         """`fabric.read_stream`, to run here."""
         from fabric.clients.dataframe.streams import read_stream
 

@@ -21,6 +21,7 @@ from fabric.errors import DataError, NotFoundError, PartitionLostError, PeerLost
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.dataframe.literal import PythonValue
     from fabric.control.api import ControlApi
 
 PATIENCE_S = 10.0
@@ -86,7 +87,7 @@ class View:
 
     # ---- rows
 
-    def get(self, *key: Any, live: bool = False) -> dict[str, Any] | None:
+    def get(self, *key: PythonValue, live: bool = False) -> dict[str, Any] | None:
         """The row of one key, a value for each of `keys`; None if there is none.
 
         Parameters

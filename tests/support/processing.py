@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.udf import own_object
+from fabric.clients.dataframe.udf import OwnObject, own_object
 from fabric.operators.contract import Context
 from fabric.operators.functions.trust import vouch
 from fabric.operators.streams.process.operator import ProcessOperator
@@ -26,7 +26,7 @@ SCHEMA = pa.schema([("k", pa.string()), ("at", pa.timestamp("us")), ("v", pa.int
 OUTPUT = pa.schema([("k", pa.string()), ("n", pa.int64())])
 
 
-def udf_of(value: object, name: str = "f") -> Udf:
+def udf_of(value: OwnObject, name: str = "f") -> Udf:
     """An object as it comes in a plan, vouched for."""
     made = own_object(value, name)
     vouch(made.payload)

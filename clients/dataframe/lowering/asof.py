@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.clients.dataframe.lowering.distances import distance, is_within
+from fabric.clients.dataframe.types import Tolerance
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -47,7 +48,7 @@ class Asof:
     left_by: tuple[plan.Expr, ...]
     right_by: tuple[plan.Expr, ...]
     strategy: str
-    tolerance: Any
+    tolerance: Tolerance | None
     exact: bool
     suffix: str
 

@@ -9,6 +9,7 @@ from pyarrow import types as t
 
 from fabric.clients.dataframe.durations import parse_duration
 from fabric.clients.dataframe.literal import to_literal
+from fabric.clients.dataframe.types import Tolerance
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.types import is_date, is_timestamp, numeric
@@ -30,7 +31,9 @@ def distance(low: plan.Expr, high: plan.Expr, dtype: pa.DataType) -> plan.Expr:
     return plan.Call("subtract", (high, low))
 
 
-def is_within(low: plan.Expr, high: plan.Expr, tolerance: Any, dtype: pa.DataType) -> plan.Expr:
+def is_within(
+    low: plan.Expr, high: plan.Expr, tolerance: Tolerance, dtype: pa.DataType
+) -> plan.Expr:
     """Whether `high` is at most `tolerance` above `low`."""
     if is_date(dtype) or is_timestamp(dtype):
         number, unit = _interval(tolerance)
@@ -38,8 +41,8 @@ def is_within(low: plan.Expr, high: plan.Expr, tolerance: Any, dtype: pa.DataTyp
         later = plan.Call("add_interval", args)
         stamp = plan.Cast(high, pa.timestamp("us", "UTC")) if is_date(dtype) else high
         return plan.Call("le", (stamp, later))
-    good = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
-    if not good or not tolerance >= 0:
+    good = isinstance(tolerance, int | float) and not isinstance(tolerance, bool) and tolerance >= 0
+    if not good:
         raise PlanError(
             f"join_asof needs a tolerance of at least 0 for keys of {dtype}, got {tolerance!r}"
         )

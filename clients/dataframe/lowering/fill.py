@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.types import to_node
+from fabric.clients.dataframe.types import IntoExpr, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import quoted, with_article
@@ -21,10 +21,14 @@ from fabric.plan.types import is_string, plain
 
 
 @overload
-def fitting(value: Any, dtype: pa.DataType, name: str) -> plan.Expr: ...
+def fitting(value: IntoExpr, dtype: pa.DataType, name: str) -> plan.Expr: ...
 @overload
-def fitting(value: Any, dtype: pa.DataType, name: str, *, strict: bool) -> plan.Expr | None: ...
-def fitting(value: Any, dtype: pa.DataType, name: str, *, strict: bool = True) -> plan.Expr | None:
+def fitting(
+    value: IntoExpr, dtype: pa.DataType, name: str, *, strict: bool
+) -> plan.Expr | None: ...
+def fitting(
+    value: IntoExpr, dtype: pa.DataType, name: str, *, strict: bool = True
+) -> plan.Expr | None:
     """`value` as a constant of the column `name`, None where another kind of value belongs.
 
     A value of the right kind that the column can't hold exactly is refused, and with `strict` so is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.clients.dataframe.lowering.checks import checked_types
-from fabric.clients.dataframe.types import column_node
+from fabric.clients.dataframe.types import PointOrRange, column_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -17,7 +17,9 @@ from fabric.plan.walk import rewrite_expr
 Side = tuple[plan.Expr, ...]
 
 
-def interval_condition(join: nodes.Join, left: Any, right: Any, closed: str) -> plan.Expr:
+def interval_condition(
+    join: nodes.Join, left: PointOrRange, right: PointOrRange, closed: str
+) -> plan.Expr:
     """The condition by which `join` finds points in ranges, or ranges that overlap."""
     a = _side(left, "left")
     b = _side(right, "right")

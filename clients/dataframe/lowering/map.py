@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.literal import to_dtype
+from fabric.clients.dataframe.literal import SchemaLike, to_dtype
 from fabric.clients.dataframe.udf import UserFunction
 from fabric.errors import PlanError
 from fabric.operators.functions.table_functions import MappedBatches, MappedGroups
@@ -29,7 +29,7 @@ from fabric.plan.schema import schema_of
 _ROWS = "rows"
 
 
-def map_batches(source: nodes.Node, function: Callable[..., Any], schema: Any) -> nodes.Node:
+def map_batches(source: nodes.Node, function: Callable[..., Any], schema: SchemaLike) -> nodes.Node:
     """`source` through `function`, batch by batch."""
     declared = _declared(function, schema, "map_batches")
     called = MappedBatches(function, declared, "map_batches")
@@ -37,7 +37,10 @@ def map_batches(source: nodes.Node, function: Callable[..., Any], schema: Any) -
 
 
 def map_groups(
-    source: nodes.Node, keys: tuple[plan.Expr, ...], function: Callable[..., Any], schema: Any
+    source: nodes.Node,
+    keys: tuple[plan.Expr, ...],
+    function: Callable[..., Any],
+    schema: SchemaLike,
 ) -> nodes.Node:
     """`source` through `function`, group by group."""
     declared = _declared(function, schema, "map_groups")

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.clients.dataframe.aggregates import aggregate
-from fabric.clients.dataframe.literal import to_literal
+from fabric.clients.dataframe.literal import PythonValue, to_literal
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -28,7 +28,7 @@ _NEVER_NULL = (
 )  # fmt: skip
 
 
-def value_name(value: Any) -> str:
+def value_name(value: PythonValue) -> str:
     """What the column of a pivoted value is called.
 
     >>> value_name("x"), value_name(None), value_name(True), value_name(1.5)

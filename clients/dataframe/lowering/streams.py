@@ -50,7 +50,7 @@ def stream_aggregate(
     keys: tuple[plan.Expr, ...],
     exprs: Sequence[plan.Expr],
     windows: Windows | None,
-    sets: object = None,
+    sets: Sequence[Sequence[bool]] | None = None,
 ) -> nodes.Node:
     """Group the stream `source` by `keys` and `windows`, and put out both and `exprs`."""
     if sets is not None:

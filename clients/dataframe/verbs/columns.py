@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregates import aggregate, has_aggregate
 from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.literal import DTypeLike
 from fabric.clients.dataframe.lowering.over import plain_windows
 from fabric.clients.dataframe.names import call_text, known_names
+from fabric.clients.dataframe.types import IntoExpr, ManyColumns
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -23,10 +25,17 @@ class ColumnVerbs(Verbs):
 
     __slots__ = ()
 
-    def select(self, *columns: Any, **named: Any) -> Self:
+    def select(self, *columns: ManyColumns, **named: IntoExpr) -> Self:
         """Exactly these columns: names, expressions, ``"*"``, and ``name=expression``.
 
         Aggregates alone give one row; beside columns they need ``.over()``.
+
+        Parameters
+        ----------
+        columns
+            One by one or as lists; a text is the column of that name, ``lit("x")`` is text.
+        named
+            Columns under other names; a text is the column of that name here, too.
 
         >>> from fabric import DataFrame, col
         >>> df = DataFrame({"a": [1, 2]})
@@ -41,10 +50,17 @@ class ColumnVerbs(Verbs):
             return self._after(exprs, below, aggregate(below.node, (), below.exprs))
         return self._after(exprs, below, nodes.Select(below.node, below.exprs))
 
-    def with_columns(self, *columns: Any, replace: bool = False, **named: Any) -> Self:
+    def with_columns(self, *columns: ManyColumns, replace: bool = False, **named: IntoExpr) -> Self:
         """The columns there are and these after them.
 
         Overwriting one needs ``replace=True``: a node adds columns, it does not change them unseen.
+
+        Parameters
+        ----------
+        columns, named
+            As in `select`.
+        replace
+            Whether columns of the same names are meant to be overwritten.
 
         >>> from fabric import DataFrame, col
         >>> DataFrame({"a": [1, 2]}).with_columns(b=col("a") + 1).collect().to_pydict()
@@ -81,7 +97,7 @@ class ColumnVerbs(Verbs):
                 )
         return names
 
-    def with_column(self, name: str, column: Any, *, replace: bool = False) -> Self:
+    def with_column(self, name: str, column: IntoExpr, *, replace: bool = False) -> Self:
         """The columns there are and `column` as `name`, as in PySpark."""
         return self.with_columns(replace=replace, **{name: column})
 
@@ -124,7 +140,7 @@ class ColumnVerbs(Verbs):
         """One column under a new name, as in PySpark."""
         return self.rename({existing: new})
 
-    def cast(self, dtypes: Any) -> Self:
+    def cast(self, dtypes: DTypeLike | Mapping[str, DTypeLike]) -> Self:
         """Columns as other types: ``{"price": "decimal(10, 2)"}``, or one type for all.
 
         >>> from fabric import DataFrame

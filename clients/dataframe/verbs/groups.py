@@ -11,6 +11,7 @@ from fabric.clients.dataframe.group_by import GroupBy
 from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows
 from fabric.clients.dataframe.lowering.describe import described
 from fabric.clients.dataframe.names import call_text, choice, known_one
+from fabric.clients.dataframe.types import Aggregates, IntoExpr, ManyColumns, ManyNames
 from fabric.clients.dataframe.verbs.rows import RowVerbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -24,8 +25,15 @@ class GroupVerbs(RowVerbs):
 
     __slots__ = ()
 
-    def group_by(self, *keys: Any, **named: Any) -> GroupBy[Self]:
+    def group_by(self, *keys: ManyColumns, **named: IntoExpr) -> GroupBy[Self]:
         """Groups of equal keys; ``.agg(...)`` makes one row of each. Nulls are equal.
+
+        Parameters
+        ----------
+        keys
+            Names of columns and expressions, one by one or as lists; none: all rows.
+        named
+            Keys under other names; a text is the column of that name.
 
         >>> from fabric import DataFrame, count, sum
         >>> df = DataFrame({"k": ["a", "b", "a"], "v": [1, 2, 3]})
@@ -37,9 +45,9 @@ class GroupVerbs(RowVerbs):
                 raise PlanError(_no_key(name, value))
         return GroupBy(self, args.expressions(keys, named, self.schema))
 
-    def groupby(self, *keys: Any, **named: Any) -> GroupBy[Self]:
+    def groupby(self, *keys: ManyColumns, **named: IntoExpr) -> GroupBy[Self]:
         """The same as `group_by`, as pandas calls it: ``by=`` are keys, too."""
-        by = named.pop("by", ())
+        by: Any = named.pop("by", ())
         return self.group_by(*keys, *args.flatten([by]), **named)
 
     def group_by_dynamic(
@@ -49,7 +57,7 @@ class GroupVerbs(RowVerbs):
         every: Length,
         period: Length | None = None,
         offset: Length | None = None,
-        group_by: Any = (),
+        group_by: ManyColumns = (),
         closed: Literal["left", "right"] = "left",
         label: Literal["left", "right"] = "left",
     ) -> GroupBy[Self]:
@@ -93,7 +101,7 @@ class GroupVerbs(RowVerbs):
         keys = args.expressions(args.flatten([group_by]), {}, self.schema)
         return GroupBy(self._then(node), (*keys, plan.Alias(start, index_column)))
 
-    def rollup(self, *keys: Any, **named: Any) -> GroupBy[Self]:
+    def rollup(self, *keys: ManyColumns, **named: IntoExpr) -> GroupBy[Self]:
         """Groups of all keys, of all but the last, …, and of none: subtotals and the total.
 
         >>> from fabric import DataFrame, sum
@@ -103,20 +111,28 @@ class GroupVerbs(RowVerbs):
         """
         return self.group_by(*keys, **named).rollup()
 
-    def cube(self, *keys: Any, **named: Any) -> GroupBy[Self]:
+    def cube(self, *keys: ManyColumns, **named: IntoExpr) -> GroupBy[Self]:
         """Groups of every subset of the keys."""
         return self.group_by(*keys, **named).cube()
 
-    def grouping_sets(self, sets: Sequence[Sequence[str] | str], *keys: Any) -> GroupBy[Self]:
+    def grouping_sets(
+        self, sets: Sequence[Sequence[str] | str], *keys: ManyColumns
+    ) -> GroupBy[Self]:
         """Groups of each of the `sets` of keys: ``[["a", "b"], ["a"], []]``."""
         chosen = [name for one in sets for name in ([one] if isinstance(one, str) else one)]
         return self.group_by(*(keys or dict.fromkeys(chosen))).grouping_sets(sets)
 
-    def agg(self, *aggregates: Any, **named: Any) -> Self:
-        """One row of aggregates over all rows."""
+    def agg(self, *aggregates: Aggregates, **named: IntoExpr) -> Self:
+        """One row of aggregates over all rows.
+
+        Parameters
+        ----------
+        aggregates, named
+            As in `GroupBy.agg`.
+        """
         return GroupBy(self, ()).agg(*aggregates, **named)
 
-    def value_counts(self, *columns: Any, name: str = "count", sort: bool = False) -> Self:
+    def value_counts(self, *columns: ManyNames, name: str = "count", sort: bool = False) -> Self:
         """How often each value of `columns` is there, nulls too; with `sort` most often first.
 
         >>> from fabric import DataFrame

@@ -10,6 +10,7 @@ from fabric.clients.dataframe.lowering.asof import Asof, asof
 from fabric.clients.dataframe.lowering.intervals import interval_condition
 from fabric.clients.dataframe.lowering.null_keys import null_safe
 from fabric.clients.dataframe.names import choice, text
+from fabric.clients.dataframe.types import KeyColumns, PointOrRange, Predicates, Tolerance
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -31,12 +32,12 @@ class JoinVerbs(Verbs):
     def join(
         self,
         other: Self,
-        on: Any = None,
+        on: KeyColumns | None = None,
         how: args.JoinName = "inner",
         *,
-        left_on: Any = None,
-        right_on: Any = None,
-        where: Any = None,
+        left_on: KeyColumns | None = None,
+        right_on: KeyColumns | None = None,
+        where: Predicates | None = None,
         suffix: str = "_right",
         strategy: nodes.JoinStrategy = "auto",
         nulls_equal: bool = False,
@@ -99,14 +100,14 @@ class JoinVerbs(Verbs):
         node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
         return self._with((other,), null_safe(node) if nulls_equal and left else node)
 
-    def join_where(self, other: Self, *predicates: Any, suffix: str = "_right") -> Self:
+    def join_where(self, other: Self, *predicates: Predicates, suffix: str = "_right") -> Self:
         """The pairs of rows for which every predicate is true, as in Polars; see `join`.
 
         >>> from fabric import DataFrame, col
         >>> DataFrame({"a": [1, 3]}).join_where(DataFrame({"b": [2]}), col("a") > col("b")).count()
         1
         """
-        return self.join(other, where=predicates, suffix=suffix)
+        return self.join(other, where=[*args.flatten(predicates)], suffix=suffix)
 
     def cross_join(self, other: Self, *, suffix: str = "_right") -> Self:
         """Every row with every row of `other`."""
@@ -115,15 +116,15 @@ class JoinVerbs(Verbs):
     def join_asof(
         self,
         other: Self,
-        on: Any = None,
+        on: KeyColumns | None = None,
         *,
-        left_on: Any = None,
-        right_on: Any = None,
-        by: Any = None,
-        left_by: Any = None,
-        right_by: Any = None,
+        left_on: KeyColumns | None = None,
+        right_on: KeyColumns | None = None,
+        by: KeyColumns | None = None,
+        left_by: KeyColumns | None = None,
+        right_by: KeyColumns | None = None,
         strategy: AsofStrategy = "backward",
-        tolerance: Any = None,
+        tolerance: Tolerance | None = None,
         allow_exact_matches: bool = True,
         suffix: str = "_right",
     ) -> Self:
@@ -177,12 +178,12 @@ class JoinVerbs(Verbs):
     def join_interval(
         self,
         other: Self,
-        left: Any,
-        right: Any,
+        left: PointOrRange,
+        right: PointOrRange,
         *,
-        by: Any = None,
-        left_by: Any = None,
-        right_by: Any = None,
+        by: KeyColumns | None = None,
+        left_by: KeyColumns | None = None,
+        right_by: KeyColumns | None = None,
         closed: Closed = "both",
         how: args.JoinName = "inner",
         suffix: str = "_right",
@@ -193,6 +194,8 @@ class JoinVerbs(Verbs):
         ----------
         left, right
             A column (a point) or a pair of columns (a range) on each side; at least one is a pair.
+        by, left_by, right_by
+            Keys that must be equal.
         closed
             Which ends belong to a range: ``both``, ``left``, ``right`` or ``none``.
 

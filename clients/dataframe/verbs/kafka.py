@@ -159,13 +159,14 @@ def kafka_target(
     servers: str,
     key: str | Iterable[str] = (),
     format: str | RowFormat = "json",
-    **given: Any,
+    **options: Unpack[KafkaOptions],
 ) -> KafkaTarget:
     """The target given by the arguments of `verb`; raises `PlanError` and `ConfigError`."""
     # for start-up time: they bring librdkafka
     from fabric.io.codecs.subjects import settled
     from fabric.io.kafka.settings import servers_of, set_apart  # for start-up time, too
 
+    given: dict[str, Any] = {**options}
     if unknown := sorted(given.keys() - KafkaOptions.__annotations__.keys()):
         known = ", ".join(sorted(KafkaOptions.__annotations__))
         raise PlanError(f"{verb} has no option {unknown[0]}; the options are {known}")

@@ -13,7 +13,14 @@ from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.clients.dataframe.lowering.fill import fitting
 from fabric.clients.dataframe.names import call_text, choice, known_names
-from fabric.clients.dataframe.types import column_node, to_node
+from fabric.clients.dataframe.types import (
+    Filler,
+    IntoExpr,
+    KeyColumns,
+    ManyKeys,
+    column_node,
+    to_node,
+)
 from fabric.clients.dataframe.verbs.columns import ColumnVerbs
 from fabric.clients.dataframe.verbs.rows import RowVerbs
 from fabric.clients.dataframe.window_methods import FillStrategy
@@ -33,12 +40,12 @@ class NullVerbs(ColumnVerbs, RowVerbs):
 
     def fill_null(
         self,
-        value: Any = None,
+        value: Filler = None,
         strategy: FillStrategy | None = None,
         *,
         subset: str | Iterable[str] | None = None,
-        partition_by: Any = (),
-        order_by: Any = None,
+        partition_by: KeyColumns = (),
+        order_by: ManyKeys = None,
     ) -> Self:
         """The same rows with other values for nulls.
 
@@ -53,6 +60,8 @@ class NullVerbs(ColumnVerbs, RowVerbs):
             ``one``.
         subset
             Only these columns.
+        partition_by, order_by
+            Within which rows, and in which order, a strategy looks for values.
 
         Examples
         --------
@@ -131,7 +140,7 @@ class NullVerbs(ColumnVerbs, RowVerbs):
         exprs = [Expr(plan.Alias(expr, name)) for name, expr in fillers.items()]
         return self.with_columns(exprs, replace=True)
 
-    def fill_nan(self, value: Any) -> Self:
+    def fill_nan(self, value: IntoExpr) -> Self:
         """The same rows with `value` (None: null) for NaN in every float column.
 
         >>> from fabric import DataFrame

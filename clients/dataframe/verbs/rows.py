@@ -12,6 +12,7 @@ from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.lowering.distinct import distinct_rows
 from fabric.clients.dataframe.lowering.sample import sampled
 from fabric.clients.dataframe.names import call_text, choice
+from fabric.clients.dataframe.types import IntoExpr, ManyKeys, ManyNames, Predicates
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -29,8 +30,15 @@ class RowVerbs(Verbs):
 
     __slots__ = ()
 
-    def filter(self, *predicates: Any, **equal: Any) -> Self:
+    def filter(self, *predicates: Predicates, **equal: IntoExpr) -> Self:
         """The rows for which every predicate is true; ``carrier="AA"`` means equality.
+
+        Parameters
+        ----------
+        predicates
+            Expressions, one by one or as lists, or names of columns of booleans.
+        equal
+            Values that columns of these names must have.
 
         >>> from fabric import DataFrame, col
         >>> DataFrame({"a": [1, 2, None]}).filter(col("a") > 1).collect().to_pydict()
@@ -46,13 +54,20 @@ class RowVerbs(Verbs):
 
     def sort(
         self,
-        *keys: Any,
+        *keys: ManyKeys,
         descending: bool | Sequence[bool] = False,
         nulls_last: bool | None = None,
     ) -> Self:
         """All rows in order: ``sort("a", col("b").desc())``.
 
-        Ascending keys have nulls first, descending ones last, unless `nulls_last` says otherwise.
+        Parameters
+        ----------
+        keys
+            Names and expressions, either with a direction of its own: ``.asc()``, ``.desc()``.
+        descending
+            For all keys without one, or a flag for each key.
+        nulls_last
+            None: ascending keys have nulls first, descending ones last.
 
         >>> from fabric import DataFrame
         >>> DataFrame({"a": [2, None, 3]}).sort("a", descending=True).collect().to_pydict()
@@ -78,7 +93,7 @@ class RowVerbs(Verbs):
         return self.limit(n)
 
     def top_k(
-        self, k: int, *keys: Any, by: Any = None, reverse: bool | Sequence[bool] = False
+        self, k: int, *keys: ManyKeys, by: ManyKeys = None, reverse: bool | Sequence[bool] = False
     ) -> Self:
         """The `k` rows with the largest `keys`, or `by`; nulls last.
 
@@ -91,7 +106,7 @@ class RowVerbs(Verbs):
         return self._extreme("top_k", k, [keys, [] if by is None else by], reverse, largest=True)
 
     def bottom_k(
-        self, k: int, *keys: Any, by: Any = None, reverse: bool | Sequence[bool] = False
+        self, k: int, *keys: ManyKeys, by: ManyKeys = None, reverse: bool | Sequence[bool] = False
     ) -> Self:
         """The `k` rows with the smallest `keys`, or `by`, nulls last; see `top_k`."""
         return self._extreme(
@@ -114,7 +129,11 @@ class RowVerbs(Verbs):
         return self.sort(*keys, descending=down, nulls_last=True).limit(k)
 
     def distinct(
-        self, *on: Any, subset: Any = None, keep: Keep = "any", order_by: Any = None
+        self,
+        *on: ManyNames,
+        subset: ManyNames | None = None,
+        keep: Keep = "any",
+        order_by: ManyKeys = None,
     ) -> Self:
         """Each different row once, or one row for each different `on`.
 
@@ -198,7 +217,9 @@ class RowVerbs(Verbs):
         given = sampled(self._node, fraction, n, seed, with_replacement=with_replacement)
         return self._then(given)
 
-    def with_row_index(self, name: str = "index", offset: int = 0, *, order_by: Any = None) -> Self:
+    def with_row_index(
+        self, name: str = "index", offset: int = 0, *, order_by: ManyKeys = None
+    ) -> Self:
         """The rows numbered from `offset` in `order_by`, as the first column.
 
         >>> from fabric import DataFrame

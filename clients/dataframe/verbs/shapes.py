@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
+from fabric.clients.dataframe.literal import SchemaLike
 from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
 from fabric.clients.dataframe.lowering.map import map_batches
@@ -17,6 +18,7 @@ from fabric.clients.dataframe.lowering.pivot import pivoted, value_name
 from fabric.clients.dataframe.lowering.unpivot import unpivoted
 from fabric.clients.dataframe.names import call_text, known_one
 from fabric.clients.dataframe.pivot import pivot_values
+from fabric.clients.dataframe.types import IntoExpr, ManyColumns
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -31,7 +33,7 @@ class ShapeVerbs(Verbs):
 
     __slots__ = ()
 
-    def map_batches(self, function: Callable[[pa.Table], Any], schema: Any) -> Self:
+    def map_batches(self, function: Callable[[pa.Table], Any], schema: SchemaLike) -> Self:
         """The rows that `function` gives for the rows of each batch: Arrow in, Arrow out.
 
         Parameters
@@ -100,7 +102,7 @@ class ShapeVerbs(Verbs):
             )
         return self._then(entered(self._node, names[0], context))
 
-    def gather(self, context: str, *aggregates: Any, **named: Any) -> Self:
+    def gather(self, context: str, *aggregates: ManyColumns, **named: IntoExpr) -> Self:
         """Back from a sub-context to one row a parent, every parent of it.
 
         The items' columns (the exploded one and those added since) become lists in the order of the

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.databases import by_changes
 from fabric.clients.dataframe.durations import Length, maybe_us, us
-from fabric.clients.dataframe.group_by import GroupBy
+from fabric.clients.dataframe.group_by import GroupBy, WindowOptions
 from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.lowering.streams import event_time
 from fabric.clients.dataframe.names import choice, column_name, whole
 from fabric.clients.dataframe.targets import Target, stream_target
+from fabric.clients.dataframe.types import ManyColumns, ManyKeys
 from fabric.clients.dataframe.udf import own_object
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.kafka import upserted
@@ -129,7 +130,7 @@ class StreamVerbs(Verbs):
         )  # fmt: skip
         return self._then(node)
 
-    def window(self, window: Length | Window, **options: Any) -> GroupBy[Self]:
+    def window(self, window: Length | Window, **options: Unpack[WindowOptions]) -> GroupBy[Self]:
         """All rows of each window of a stream; ``.agg(…)`` makes one row. See `GroupBy.window`.
 
         >>> from fabric import streams
@@ -169,7 +170,7 @@ class StreamVerbs(Verbs):
 
     def deduplicate(
         self,
-        *keys: Any,
+        *keys: ManyColumns,
         keep: Keep = "first",
         by: str = "",
         ttl: Length | None = None,
@@ -204,9 +205,9 @@ class StreamVerbs(Verbs):
     def top_n(
         self,
         n: int,
-        by: Any,
+        by: ManyKeys,
         *,
-        keys: Any = (),
+        keys: ManyColumns = (),
         ties: bool = False,
         rank: str = "",
         lateness: Length | None = None,
@@ -243,7 +244,7 @@ class StreamVerbs(Verbs):
         self,
         function: Process,
         *,
-        keys: Any,
+        keys: ManyColumns,
         schema: SchemaLike,
         state: Mapping[str, StateField] | None = None,
         timers: Domain | Sequence[Domain] = (),

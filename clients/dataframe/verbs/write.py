@@ -20,7 +20,7 @@ from fabric.clients.dataframe.names import (
     text,
     whole,
 )
-from fabric.clients.dataframe.options import file_options, roots_of
+from fabric.clients.dataframe.options import FileOption, file_options, roots_of
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError
@@ -54,7 +54,7 @@ class WritingVerbs(Verbs):
         max_rows_per_file: int = 0,
         force: bool = False,
         wait: bool = True,
-        **options: Any,
+        **options: FileOption,
     ) -> Job:
         """Write one file (``….parquet``) or a folder of parts; nothing is left when it fails.
 
@@ -112,7 +112,7 @@ class WritingVerbs(Verbs):
         max_rows_per_file: int = 0,
         force: bool = False,
         wait: bool = True,
-        **options: Any,
+        **options: FileOption,
     ) -> Job:
         """Write one CSV file (``….csv``) or a folder of parts; see `write_parquet`.
 
@@ -154,7 +154,7 @@ class WritingVerbs(Verbs):
         max_rows_per_file: int = 0,
         force: bool = False,
         wait: bool = True,
-        **options: Any,
+        **options: FileOption,
     ) -> Job:
         """Write one Arrow file (``….arrow``) or a folder of parts; see `write_parquet`.
 
@@ -364,7 +364,7 @@ def file_target(
     partition_by: str | Iterable[str] = (),
     rows_max: int = 0,
     force: bool = False,
-    **options: Any,
+    **options: FileOption,
 ) -> sources.FileTarget:
     """Where `path` says that files go: one file by its ending, else a folder of parts."""
     verb = f"write_{format}"
