@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fabric.io.readers.protocol import Share, StreamReader
     from fabric.operators.chain import Chain, SplitNames
     from fabric.operators.contract import Context
-    from fabric.operators.fragment.memory import FragmentMemory, Inputs
+    from fabric.operators.fragment.session import FragmentMemory, Inputs
     from fabric.plan.nodes import StreamScan
 
 Splits = Mapping[int, Sequence[Split]]

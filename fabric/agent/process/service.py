@@ -53,7 +53,7 @@ from fabric.settings import load
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
-    from fabric.operators.fragment.memory import FragmentMemory
+    from fabric.operators.fragment.session import FragmentMemory
 
 _log = logger("fabric.agent")
 
@@ -191,7 +191,7 @@ class AgentProcess:
         """What DataFusion may have for each fragment."""
         if self._split.fragment is None:
             return None
-        from fabric.operators.fragment.memory import FragmentMemory
+        from fabric.operators.fragment.session import FragmentMemory
 
         return FragmentMemory(self._split.fragment, tuple(self._spill.paths))
 

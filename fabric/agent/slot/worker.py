@@ -36,8 +36,8 @@ from fabric.errors import CancelledError, InternalError
 from fabric.operators.chain import build_chain
 from fabric.operators.expressions.errors import as_fabric
 from fabric.operators.fragment import execute_fragment
-from fabric.operators.fragment.memory import FragmentMemory, Input
 from fabric.operators.fragment.scan import read_schema
+from fabric.operators.fragment.session import FragmentMemory, Input
 from fabric.operators.functions.trust import functions_of, vouch
 from fabric.operators.functions.user_code import watch_with
 from fabric.plan.codec import decode

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from fabric.operators.fragment.aggregates import FORMS, Bound, Form, Found, Part
 from fabric.operators.fragment.aggregates.counts import counted, distinct
-from fabric.operators.fragment.bounds import Fit
-from fabric.operators.fragment.keys import normalised
+from fabric.operators.fragment.floats import normalised
 from fabric.operators.fragment.relation import Names, Output, Relation, select
+from fabric.operators.fragment.sum_bounds import Fit
 from fabric.plan.expr import output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate

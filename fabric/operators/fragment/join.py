@@ -22,7 +22,7 @@ from fabric.operators.expressions.arrow.compile import Compiler
 from fabric.operators.expressions.datafusion import held, to_datafusion
 from fabric.operators.expressions.datafusion.wrap import wrapped
 from fabric.operators.expressions.predicates import can_raise, filter_expr
-from fabric.operators.fragment.keys import normalised
+from fabric.operators.fragment.floats import normalised
 from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.plan.expr import Alias, Cast, Column, Expr, columns_of
 from fabric.plan.mend import free_name

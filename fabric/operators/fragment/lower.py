@@ -1,30 +1,35 @@
 """Plan nodes to DataFusion data frames.
 
-One job: walk a fragment bottom up, each shared node once, and lower the simple nodes; the others
-have files of their own. A shared node whose rows may come out otherwise a second time (a limit, a
-float sum) is computed to the end and kept; a cheap one is simply read twice.
+One job: walk a fragment bottom up, each shared node once, and lower it; aggregates, joins, sorts
+and window functions have files of their own. A shared node whose rows may come out otherwise a
+second time (a limit, a float sum) is computed to the end and kept; a cheap one is read twice.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import datafusion
+import numpy as np
+import pyarrow as pa
+from datafusion import functions as f
+from pyarrow import types as t
 
 from fabric.errors import FabricError, InternalError
 from fabric.operators.fragment.aggregate import lower_aggregate
-from fabric.operators.fragment.bounds import fits
-from fabric.operators.fragment.explode import lower_explode
 from fabric.operators.fragment.failure import engine_error
+from fabric.operators.fragment.floats import normalised
 from fabric.operators.fragment.join import lower_join
-from fabric.operators.fragment.keys import normalised
+from fabric.operators.fragment.over import ROWS_MIN, lower_window
 from fabric.operators.fragment.pieces import SAMPLE, Pieces, is_fit
-from fabric.operators.fragment.relation import Output, Relation, select
+from fabric.operators.fragment.relation import Collect, Output, Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.operators.fragment.size import estimated_rows
-from fabric.operators.fragment.sort import Collect, lower_sort
-from fabric.operators.fragment.windows import ROWS_MIN, lower_window
+from fabric.operators.fragment.sort import lower_sort
+from fabric.operators.fragment.sum_bounds import fits
+from fabric.operators.row_operators import lengths_of, plain_lists, positions_of
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import (
     Aggregate,
@@ -44,6 +49,7 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.top import first_rows
+from fabric.plan.types import plain
 from fabric.plan.walk import walk
 
 _BLOCKING = Aggregate | Join | Window | Sort | Distinct | Limit
@@ -83,7 +89,7 @@ class _Lowering:
         pieces: Pieces | None,
     ) -> None:  # fmt: skip
         self._tables, self._collect, self._pieces = tables, collect, pieces
-        self._rows = estimated_rows(root, tables.n_rows)
+        self._rows = estimated_rows(root, tables.sizes.n_rows)
         # first rows are found without sorting all; rows of files are dealt out while they are read
         others = Limit if tables.n_partitions == 1 else Limit | Scan
         self._sorts_here = not any(isinstance(node, others) for node in walk(root))
@@ -125,7 +131,7 @@ class _Lowering:
                 raise InternalError(f"{type(node).__name__} can't be inside a fragment")
 
     def _aggregate(self, node: Aggregate, source: Relation) -> Relation:
-        known = fits(node, self._tables.most, self._tables.rows_at_most)
+        known = fits(node, self._tables.sizes.most, self._tables.sizes.rows_at_most)
         n_rows = self._rows[id(node.input)]
         if self._pieces is not None and is_fit(node, n_rows):
             sample = lower(node.input, self._tables.shortened(SAMPLE), self._collect)
@@ -217,3 +223,66 @@ def _union(node: Union, below: list[Relation]) -> Relation:
         columns = zip(part.inner, parts[0].inner, strict=True)
         df = df.union(part.df.select(*(datafusion.col(a).alias(b) for a, b in columns)))
     return parts[0].over(df)
+
+
+def lower_explode(node: Explode, source: Relation, schema: pa.Schema) -> Relation:
+    """`node` over `source`; `schema` is what it puts out."""
+    index = source.schema.get_field_index(node.column)
+    dtype = plain(source.schema.field(index).type)
+    lists = source.column(node.column)
+    if not t.is_list(source.schema.field(index).type):
+        lists = _applied(_as_lists, lists, source.schema.field(index).type, dtype.value_type)
+    if node.outer:
+        lists = f.when(f.array_length(lists) > datafusion.lit(0), lists).end()
+    names = source.names.fresh(), source.names.fresh()
+    fields = zip(source.inner, source.schema.types, strict=True)
+    kept = [_repeated(name, kind) for name, kind in fields if name != source.inner[index]]
+    made = [lists.alias(names[0])]
+    if node.position:
+        own = pa.list_(dtype.value_type)
+        made.append(_applied(_positions, lists, own, pa.int32()).alias(names[1]))
+    unnested = names[: len(made)]
+    df = source.df.select(*kept, *made).unnest_columns(*unnested, preserve_nulls=node.outer)
+    outputs = source.outputs()
+    outputs[index] = Output(datafusion.col(names[0]), node.column, schema.field(index).type)
+    if node.position:
+        outputs.append(Output(datafusion.col(names[1]), node.position, pa.int32()))
+    return select(df, outputs, source.names)
+
+
+def _repeated(name: str, dtype: pa.DataType) -> datafusion.Expr:
+    """A column that comes out once for each element.
+
+    DataFusion 55 takes keys of an aggregate below for unique above an unnest too, and then drops
+    the elements from a distinct; it does not see through a call.
+    """
+    same = datafusion.udf(lambda values: values, [dtype], dtype, "immutable", "fabric_repeated")
+    return same(datafusion.col(name)).alias(name)
+
+
+def _applied(
+    function: Callable[[pa.Array], pa.Array],
+    lists: datafusion.Expr,
+    dtype: pa.DataType,
+    element: pa.DataType,
+) -> datafusion.Expr:
+    """`function`, which makes lists of `element`s."""
+    name = f"fabric_explode{function.__name__}"
+    return datafusion.udf(function, [dtype], pa.list_(element), "immutable", name)(lists)
+
+
+def _as_lists(lists: pa.Array) -> pa.Array:
+    """The same lists in the usual layout."""
+    lists = plain_lists(lists)
+    return _lists(lists, lists.flatten())
+
+
+def _positions(lists: pa.Array) -> pa.Array:
+    """The places of the elements of each list."""
+    return _lists(lists, pa.array(positions_of(lengths_of(lists)), pa.int64()).cast(pa.int32()))
+
+
+def _lists(like: pa.Array, values: pa.Array) -> pa.Array:
+    """`values` in lists as long as those of `like`."""
+    offsets = pa.array(np.append(0, np.cumsum(lengths_of(like))), pa.int32())
+    return pa.ListArray.from_arrays(offsets, values, mask=like.is_null())

@@ -22,9 +22,9 @@ from pyarrow import types as t
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.partitioner import Partitioner
 from fabric.operators.fragment.aggregate import lower_aggregate
-from fabric.operators.fragment.bounds import Fit
 from fabric.operators.fragment.relation import Relation, select
 from fabric.operators.fragment.scan import Tables
+from fabric.operators.fragment.sum_bounds import Fit
 from fabric.plan.expr import Column, columns_of
 from fabric.plan.nodes import Aggregate, Filter, Node, Scan, Select, StageInput, Union, WithColumns
 from fabric.plan.schema import schema_of

@@ -6,7 +6,7 @@ fragment alike, so names may hold anything and joins never clash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -21,6 +21,9 @@ from fabric.plan.expr import Alias, Expr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Collect = Callable[[datafusion.DataFrame], list[pa.RecordBatch]]
+"""Runs a data frame to its end."""
 
 
 @dataclass(slots=True)

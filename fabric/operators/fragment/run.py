@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from fabric.errors import CancelledError, FabricError
 from fabric.operators.fragment.failure import failure
-from fabric.operators.fragment.memory import FragmentMemory, Inputs, n_rows_of
+from fabric.operators.fragment.session import FragmentMemory, Inputs, n_rows_of
 from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Scan, Sort, Union, Window
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
@@ -171,17 +171,16 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         """Lower the fragment; shared parts of it already run now."""
         from fabric.operators.fragment.join import is_fixed
         from fabric.operators.fragment.lower import lower
-        from fabric.operators.fragment.scan import Tables, leaf_rows
+        from fabric.operators.fragment.scan import Tables
         from fabric.operators.fragment.session import new_session
-        from fabric.operators.fragment.size import estimated_rows
+        from fabric.operators.fragment.size import LeafSizes, estimated_rows
 
         nodes = list(walk(self._root))
         kinds = {type(node) for node in nodes}
         merges, fits = False, True
         if self._memory is not None:
-            rows = estimated_rows(
-                self._root, lambda leaf: leaf_rows(leaf, self._inputs, self._splits)
-            )
+            sizes = LeafSizes(self._inputs, self._splits)
+            rows = estimated_rows(self._root, sizes.n_rows)
             merges = self._memory.merges_joins(self._root, rows)
             fits = self._memory.holds_all(self._root, rows)
             if not fits:  # DataFusion merges joins on two threads at least

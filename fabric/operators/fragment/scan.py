@@ -8,7 +8,6 @@ elsewhere (datasets, Flight) are fetched first, because a fragment must not wait
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,22 +20,27 @@ from typing import TypeVar
 import datafusion
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fabric._cython.kernels.take import take
 from fabric.errors import InternalError
 from fabric.io import local_files, sources
-from fabric.io.blocking import called
-from fabric.io.files import ipc, parquet
+from fabric.io.files import parquet
 from fabric.io.files.parquet import footer
-from fabric.io.files.source import is_plain, plain_as_planned
-from fabric.io.files.statistics import magnitude, pruning_filter
+from fabric.io.files.source import plain_as_planned
+from fabric.io.files.statistics import pruning_filter
 from fabric.io.local_files import reading
 from fabric.operators.expressions.datafusion.wrap import column
-from fabric.operators.fragment.keys import opaque
-from fabric.operators.fragment.memory import Inputs, StoredRows, n_rows_of
+from fabric.operators.fragment.arrow_dataset import (
+    GroupPart,
+    Read,
+    StreamDataset,
+    StreamPart,
+    readable,
+)
+from fabric.operators.fragment.floats import opaque
 from fabric.operators.fragment.relation import Names, Output, Relation, select
-from fabric.operators.fragment.streams import GroupPart, Read, StreamDataset, StreamPart, readable
+from fabric.operators.fragment.session import Inputs, StoredRows, n_rows_of
+from fabric.operators.fragment.size import LeafSizes, lies_here
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan, StageInput
 from fabric.plan.schema import schema_of
@@ -47,10 +51,6 @@ ReadSplit = Callable[[Scan, Split], Iterator[pa.RecordBatch]]
 _NATIVE_FILES_MAX = 16
 _NATIVE_PATH = re.compile(r"[A-Za-z0-9_./\-]+\.(parquet|pq)")
 """Others might be taken for patterns or URLs."""
-
-_ROW_BYTES = 50
-_HERE_BYTES_MAX = 1 << 30
-"""Larger files are streamed, a record batch at a time."""
 
 
 class Tables:
@@ -71,6 +71,7 @@ class Tables:
         self._session, self._inputs, self._splits, self._read = session, inputs, splits, read
         self._n_partitions, self._batch_rows, self._check = n_partitions, batch_rows, check
         self._names, self._numbers = Names(), count()
+        self.sizes = LeafSizes(inputs, splits)
         self._rows_max: int | None = None
         self.spills = False
         """Whether what is built up may be more than memory has room for."""
@@ -108,7 +109,7 @@ class Tables:
                 source, node.schema, splits
             ):
                 return self._parquet(node, schema, splits)
-            case FileSource() if not self._lies_here(node, splits):
+            case FileSource() if not lies_here(node, splits):
                 return self._streamed(node, schema, splits)
         return self._table(schema, self._rows(node, schema, splits))
 
@@ -180,49 +181,6 @@ class Tables:
         for name, df in frames.items():
             self._session.register_view(views[name], df)
         return self._session.sql(query.format(**views))
-
-    def n_rows(self, node: Scan | StageInput) -> float:
-        """About how many rows a leaf has."""
-        return leaf_rows(node, self._inputs, self._splits)
-
-    def rows_at_most(self, node: Scan | StageInput) -> float:
-        """No more rows than these; infinity where nobody has counted."""
-        if isinstance(node, Scan):
-            splits = self._splits.get(node.scan_id, ())
-            if not splits or not all(split.n_rows for split in splits):
-                return math.inf
-        return self.n_rows(node)
-
-    def most(self, node: Scan | StageInput, name: str) -> float:
-        """The largest magnitude of a column: from statistics, or of integers in memory."""
-        if isinstance(node, StageInput):
-            rows = self._inputs.get(node.edge, ())
-            if isinstance(rows, StoredRows):
-                return math.inf
-            return _most(batch.column(name) for batch in rows)
-        match node.source:
-            case FileSource(format="parquet") as source:
-                return magnitude(source, node.schema, name)
-            case FileSource(format="ipc") | MemorySource():
-                splits = self._splits_of(node)
-                if self._lies_here(node, splits):
-                    reads = (
-                        sources.read_split(node.source, node.schema, split, [name])
-                        for split in splits
-                    )
-                    return _most(batch.column(0) for read in reads for batch in read)
-        return math.inf
-
-    def _lies_here(self, node: Scan, splits: Sequence[Split]) -> bool:
-        """Whether the rows are in memory, or small files that only need to be read into it."""
-        match node.source:
-            case MemorySource():
-                return True
-            case FileSource(format="ipc") as source:
-                small = sum(split.n_bytes for split in splits) <= _HERE_BYTES_MAX
-                paths = sorted({split.uri for split in splits})
-                return small and all(_lies_open(source, node.schema, path) for path in paths)
-        return False
 
     def _splits_of(self, node: Scan) -> Sequence[Split]:
         if node.scan_id not in self._splits:
@@ -361,32 +319,6 @@ class Tables:
         """`df`, which has user names, under internal ones."""
         outputs = [Output(column(field.name), field.name, field.type) for field in schema]
         return select(df, outputs, self._names)
-
-
-def _lies_open(source: FileSource, schema: pa.Schema, path: str) -> bool:
-    """Whether an IPC file is no larger in memory, and all that is to be read."""
-    return called(lambda: is_plain(source, schema, [path]) and not ipc.is_compressed(path), path)
-
-
-def leaf_rows(
-    node: Scan | StageInput, inputs: Inputs, splits: Mapping[int, Sequence[Split]]
-) -> float:
-    """About how many rows a leaf has."""
-    if isinstance(node, StageInput):
-        return float(n_rows_of(inputs.get(node.edge, ())))
-    of_scan = splits.get(node.scan_id, ())
-    return float(sum(split.n_rows or split.n_bytes / _ROW_BYTES for split in of_scan))
-
-
-def _most(columns: Iterable[pa.Array]) -> float:
-    """The largest magnitude among integers."""
-    most = 0
-    for values in columns:
-        if not pa.types.is_integer(values.type):
-            return math.inf
-        ends = pc.min_max(values)
-        most = max(most, *(abs(ends[end].as_py() or 0) for end in ("min", "max")))
-    return float(most)
 
 
 def read_schema(node: Scan) -> pa.Schema:

@@ -8,7 +8,7 @@ all tasks; the rows then go to the task of their range, which sorts them alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import datafusion
 import pyarrow as pa
@@ -16,17 +16,16 @@ from pyarrow import types as t
 
 from fabric._cython.kernels.take import take
 from fabric.errors import InternalError
-from fabric.operators.fragment.keys import normalised
+from fabric.operators.fragment.floats import normalised
 from fabric.operators.fragment.order import has_words, order_of
 from fabric.operators.fragment.ranges import Ranges
-from fabric.operators.fragment.relation import Output, Relation, select
+from fabric.operators.fragment.relation import Collect, Output, Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.plan.nodes import Sort, StageInput
 from fabric.plan.nodes.sort import WEIGHT
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import plain
 
-Collect = Callable[[datafusion.DataFrame], list[pa.RecordBatch]]
 SAMPLE = 4096
 """Keys that each task shows to all: ranges are then even to a few percent."""
 
@@ -128,7 +127,7 @@ def _sample(node: Sort, tables: Tables) -> Relation:
         raise InternalError("only rows that have arrived can be sampled")
     rows = tables.sampled(node.input, SAMPLE)
     *keys, weight = schema_of(node)
-    stands_for = max(1, int(tables.n_rows(node.input)) // SAMPLE)
+    stands_for = max(1, int(tables.sizes.n_rows(node.input)) // SAMPLE)
     outputs = [
         Output(rows.expr(key.input), field.name, field.type)
         for key, field in zip(node.keys, keys, strict=True)

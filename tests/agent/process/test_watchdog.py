@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.agent.process.watchdog import CODE, Runtime, Watchdog, engine_runtime, engine_s, stacks
-from fabric.operators.fragment.streams import StreamDataset, StreamPart
+from fabric.operators.fragment.arrow_dataset import StreamDataset, StreamPart
 from fabric.telemetry.logs import configure_logs
 from tests.support.wait import wait_until
 

@@ -17,7 +17,7 @@ from datafusion import functions as f
 from pyarrow import types as t
 
 from fabric.operators.fragment.aggregates.parts import Bound, Build, Form, Found, Part
-from fabric.operators.fragment.keys import normalised
+from fabric.operators.fragment.floats import normalised
 from fabric.plan.expr import columns_of
 
 _NUMBER, _NAN = 0, 2

@@ -2,7 +2,7 @@
 
 One job: `parts` and `moments_of`. Sums of products of such integers are exact: DataFusion's wrap at
 2^64, and a float sum beside each says how often it did; none is needed where no sum can be so large
-(`bounds.py`). So covariance and correlation need no lists, and are exact up to the last division.
+(`sum_bounds.py`). So covariance and correlation need no lists, and are exact up to the division.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyarrow import types as t
 from fabric.operators.fragment.aggregates.counts import counted, total
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Part
 from fabric.operators.fragment.aggregates.segments import Floats, Ints
-from fabric.operators.fragment.bounds import Fit
+from fabric.operators.fragment.sum_bounds import Fit
 
 SUMS = ("x", "y", "xx", "yy", "xy")
 NEAR = ("near_xx", "near_yy", "near_xy")

@@ -13,8 +13,8 @@ from itertools import count
 import datafusion
 import pyarrow as pa
 
-from fabric.operators.fragment.bounds import Fit
 from fabric.operators.fragment.relation import Relation
+from fabric.operators.fragment.sum_bounds import Fit
 from fabric.plan.expr import Agg, Expr, Literal, children
 from fabric.plan.literals import scalar_of
 from fabric.plan.schema import type_of

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.registers import register_codes
-from fabric.operators.fragment.aggregates.registers import estimated
+from fabric.operators.fragment.aggregates.counts import estimated
 from fabric.operators.fragment.aggregates.segments import unviewed
 from fabric.operators.streams.accumulators.accumulator import (
     Accumulator,

@@ -467,9 +467,7 @@ def test_quantiles_take_their_constant() -> None:
 
 
 def test_many_rows_in_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fabric.operators.fragment.windows import grouped
-
-    monkeypatch.setattr(grouped, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("fabric.operators.fragment.over.sorted_rows._ROWS_AT_ONCE", 7)
     table = pa.table({"i": range(20), "x": [float(i % 5) for i in range(20)]})
     over = Over(Agg("count_distinct", X), (), (SortKey(ID),), Frame("rows", -3, -1))
     assert column(windowed(table, over, crumb=4)) == [0, 1, 2, *[3] * 17]

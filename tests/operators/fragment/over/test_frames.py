@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fabric.operators.fragment.windows.bounds import Layout, distances, frames
+from fabric.operators.fragment.over.frames import Layout, distances, frames
 from fabric.plan.expr import Column, Frame, SortKey
 
 LAYOUT = Layout.of(np.array([1, 2, 3, 4, 1, 2]), np.array([1, 1, 3, 4, 1, 1]))

@@ -18,7 +18,7 @@ from fabric.clients.demo.checksum import checksum
 from fabric.errors import ConfigError, PartitionLostError
 from fabric.operators.fragment import execute_fragment
 from fabric.operators.fragment import run as fragment_run
-from fabric.operators.fragment.memory import FragmentMemory
+from fabric.operators.fragment.session import FragmentMemory
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import Aggregate, Join, Node, Sort, StageInput
 from fabric.plan.schema import schema_of

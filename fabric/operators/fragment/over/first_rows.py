@@ -9,7 +9,7 @@ where sorting all rows costs several.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 import datafusion
@@ -23,15 +23,14 @@ from fabric._cython.kernels.top_rows import TopRows
 from fabric.operators.expressions.arrow.frame import flat
 from fabric.operators.expressions.datafusion import held
 from fabric.operators.fragment.aggregates.segments import Bools, Ints, order_keys, valid
+from fabric.operators.fragment.over.inputs import Inputs
 from fabric.operators.fragment.pieces import estimated_groups
-from fabric.operators.fragment.relation import Relation
+from fabric.operators.fragment.relation import Collect, Relation
 from fabric.operators.fragment.scan import Tables
-from fabric.operators.fragment.windows.inputs import Inputs
 from fabric.plan.expr import Over, SortKey
 from fabric.plan.schema import type_of
 from fabric.plan.types import flat_type
 
-Collect = Callable[[datafusion.DataFrame], list[pa.RecordBatch]]
 ROWS_MIN = 200_000
 """Fewer rows are sorted faster than looked at twice; so many tell how many partitions there are."""
 _INT64 = np.iinfo(np.int64)

@@ -1,7 +1,8 @@
 """What window functions read, as columns of one data frame.
 
-One job: `Inputs`, which collects expressions and gives each a column, and the text of OVER clauses
-on those columns. Float keys are made equal as Spark has it.
+One job: `Inputs`, which collects expressions and gives each a column; the text of OVER clauses on
+those columns, and what frames and arguments of a function mean. Float keys are made equal as Spark
+has it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ import datafusion
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.operators.fragment.keys import has_floats, normalised
+from fabric.operators.fragment.floats import has_floats, normalised
 from fabric.operators.fragment.relation import Relation
 from fabric.plan.expr import Agg, Cast, Column, Expr, Frame, Over, SortKey
 from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS
 from fabric.plan.schema import type_of
+
+PLACED = {
+    "first": ("first_value", False),
+    "last": ("last_value", False),
+    "any_value": ("first_value", True),
+}
+"""Aggregates that are window functions once rows have an order, and whether nulls are passed."""
 
 
 class Inputs:

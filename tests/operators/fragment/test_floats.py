@@ -7,7 +7,7 @@ import datafusion
 import pyarrow as pa
 import pytest
 
-from fabric.operators.fragment.keys import has_floats, normalised
+from fabric.operators.fragment.floats import has_floats, normalised
 from fabric.plan.expr import Agg, Alias, Column, Over
 from fabric.plan.nodes import Aggregate, Distinct, Window
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.operators.fragment.windows import folds
+from fabric.operators.fragment.over import folds
 
 VALUES = st.lists(st.sampled_from([0.0, 1.0, -3.5, 1e17, math.inf, math.nan]), max_size=40)
 

@@ -3,7 +3,7 @@
 One job: give `register_dataset` what it asks for without an Arrow dataset behind it. Each fragment
 is one partition. DataFusion pushes the filters it can translate into `scanner` and does not apply
 them again; `apply` therefore does. They mean Arrow's comparisons, so floats are hidden from it
-before (`keys.opaque`).
+before (`floats.opaque`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.operators.fragment import execute_fragment
-from fabric.operators.fragment.windows import pruned
+from fabric.operators.fragment.over import first_rows
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, Literal, Over, SortKey
 from fabric.plan.nodes import Filter, StageInput, Window
 from fabric.plan.schema import schema_of
@@ -43,20 +43,20 @@ def prunes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
 
     def counted(*args: Any, **options: Any) -> Any:
-        relation = pruned.pruned(*args, **options)
+        relation = first_rows.pruned(*args, **options)
         calls.append(relation.df.count())
         return relation
 
     always(monkeypatch)
-    monkeypatch.setattr("fabric.operators.fragment.windows.window.pruned", counted)
+    monkeypatch.setattr("fabric.operators.fragment.over.over.pruned", counted)
     return calls
 
 
 def always(patch: pytest.MonkeyPatch) -> None:
     """Small tables too, and whatever the groups seem to be."""
-    patch.setattr(pruned, "ROWS_MIN", 0)
+    patch.setattr(first_rows, "ROWS_MIN", 0)
     patch.setattr("fabric.operators.fragment.lower.ROWS_MIN", 0)
-    patch.setattr(pruned, "estimated_groups", lambda *_: 0.0)
+    patch.setattr(first_rows, "estimated_groups", lambda *_: 0.0)
 
 
 ROWS = st.lists(
@@ -118,7 +118,7 @@ def test_most_rows_go(prunes: list[int]) -> None:
 
 
 def test_small_groups_are_left_alone(prunes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruned, "estimated_groups", lambda *_: 70.0)
+    monkeypatch.setattr(first_rows, "estimated_groups", lambda *_: 70.0)
     found = kept(table_of(400, 70), {"n": over("row_number", "p")}, at_most(3))
     assert found.num_rows <= 210
     assert prunes[0] > 300

@@ -14,8 +14,8 @@ import fabric
 from fabric.errors import ExpressionError
 from fabric.io.files.statistics import magnitude
 from fabric.operators.fragment import execute_fragment
-from fabric.operators.fragment.bounds import Fit, Leaf
-from fabric.operators.fragment.bounds import fits as known_of
+from fabric.operators.fragment.sum_bounds import Fit, Leaf
+from fabric.operators.fragment.sum_bounds import fits as known_of
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, Literal
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Select, StageInput, Union
 from fabric.plan.schema import schema_of

@@ -1,14 +1,18 @@
-"""DataFusion's own window functions.
+"""Window functions: the way of each, one data frame of all, and the native way.
 
-One job: `is_native` and `add_native`. Functions go in as text, because the Python interface has no
-frames that lie on one side of the row. Aggregates are those of `aggregates/`, part by part over the
-window, so that types, overflow and NaN are the same as in a group. Where rows leave the frame,
-DataFusion subtracts them again, which loses NaN, infinities and digits of floats: those are not
-native. Nor is a range with a distance: DataFusion 55 puts a row out before it has seen all of its
-peers that are null.
+One job: `lower_window`. Functions that DataFusion has with Spark's meaning stay in DataFusion; the
+others make the rows be sorted into memory first, once for each different order (`sorted_rows.py`).
+
+Native functions go in as text, because the Python interface has no frames that lie on one side of
+the row. Aggregates are those of `aggregates/`, part by part over the window, so that types,
+overflow and NaN are the same as in a group. Where rows leave the frame, DataFusion subtracts them
+again, which loses NaN, infinities and digits of floats: those are not native. Nor is a range with a
+distance: DataFusion 55 puts a row out before it has seen all of its peers that are null.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import datafusion
 import pyarrow as pa
@@ -17,20 +21,66 @@ from pyarrow import types as t
 
 from fabric.operators.expressions.arrow.compile import constant, converted, value_of
 from fabric.operators.fragment.aggregates import FORMS, Bound, Found, Part
-from fabric.operators.fragment.relation import Output, Relation
-from fabric.operators.fragment.windows.inputs import Inputs, distance_type, is_growing, over_text
-from fabric.plan.expr import Agg, Literal, Over
+from fabric.operators.fragment.over.first_rows import can_prune, pruned
+from fabric.operators.fragment.over.inputs import (
+    PLACED,
+    Inputs,
+    distance_type,
+    is_growing,
+    over_text,
+)
+from fabric.operators.fragment.over.sorted_rows import store
+from fabric.operators.fragment.relation import Collect, Output, Relation, select
+from fabric.operators.fragment.scan import Tables
+from fabric.plan.expr import Agg, Literal, Over, SortKey
 from fabric.plan.functions import WINDOW_FUNCTIONS
 from fabric.plan.literals import scalar_of
-from fabric.plan.schema import type_of
+from fabric.plan.nodes import Window
+from fabric.plan.nodes.window import unaliased_over
+from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import numeric, plain
 
-PLACED = {
-    "first": ("first_value", False),
-    "last": ("last_value", False),
-    "any_value": ("first_value", True),
-}
-"""Aggregates that are window functions once rows have an order, and whether nulls are passed."""
+Wanted = Sequence[tuple[Over, pa.Field]]
+
+
+def lower_window(
+    node: Window,
+    source: Relation,
+    tables: Tables,
+    collect: Collect,
+    *,
+    first: int | None = None,
+    n_rows: float = 0.0,
+) -> Relation:
+    """`node` over `source`, about `n_rows`; `collect` runs a data frame to the end.
+
+    `first` says that of each partition only so many first rows will be kept.
+    """
+    schema = schema_of(node)
+    fields = list(schema)[len(source.schema) :]
+    wanted = [(unaliased_over(e), f) for e, f in zip(node.exprs, fields, strict=True)]
+    native = [(over, field) for over, field in wanted if is_native(over, source.schema)]
+    others = [(over, field) for over, field in wanted if not is_native(over, source.schema)]
+    if first is not None and can_prune(wanted[0][0], source.schema):
+        source = pruned(source, wanted[0][0], first, tables, collect, n_rows=n_rows)
+    for group in _by_order(others):
+        source = store(source, group, tables, collect)
+    work = Native(Inputs(source))
+    for over, field in native:
+        work.add(over, field)
+    df, made = work.outputs()
+    known = {output.name: output for output in (*source.outputs(), *made)}
+    return select(df, [known[field.name] for field in schema], source.names)
+
+
+def _by_order(wanted: Wanted) -> list[Wanted]:
+    """Those with the same order together."""
+    found: dict[tuple[SortKey, ...], list[tuple[Over, pa.Field]]] = {}
+    for over, field in wanted:
+        found.setdefault(over.order_by, []).append((over, field))
+    return list(found.values())
+
+
 _ALWAYS = ("count", "count_if")
 _GROWING = ("sum", "mean", "min", "max", "bool_and", "bool_or", "var", "std", "var_pop", "std_pop")
 
