@@ -88,11 +88,12 @@ def reach_sending(message: pb.CoordinatorMessage) -> None:
             failpoints.reach("checkpoint.begun")
         case "ended" if message.ended.complete:
             failpoints.reach("checkpoint.complete")
-        case "sink" if message.sink.publish and message.sink.checkpoint:
+        case "sink" if message.sink.publish.checkpoint:
             failpoints.reach("checkpoint.publishing")
 
 
 def reach_received(message: pb.AgentMessage) -> None:
     """The failpoint of what has come, if it has one."""
-    if message.WhichOneof("kind") == "sink" and message.sink.checkpoint:
+    sink = message.sink
+    if sink.published.checkpoint or sink.taken_back.checkpoint:
         failpoints.reach("checkpoint.published")

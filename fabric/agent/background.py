@@ -116,27 +116,26 @@ class BackgroundWork:
 
     def _run_sink(self, command: pb.SinkCommand) -> None:
         engine = self._services.engine
-        if command.attempts:  # nobody waits for it
-            engine.drop(command.handles, command.kept, self._target_of(command))
+        verb = command.WhichOneof("verb")
+        if verb == "drop":  # nobody waits for it
+            engine.drop(command.handles, command.drop.kept, self._target_of(command))
             return
-        report = pb.SinkReport(
-            job_id=command.job_id, stage=command.stage, published=command.publish,
-            checkpoint=command.checkpoint,
-        )  # fmt: skip
+        report = report_of(command)
         try:
             target = self._target_of(command)
-            if command.publish:
+            if verb == "publish":
                 failpoints.reach("agent.publishing")
             if command.fragment:
                 job, stage, folder = command.job_id, command.stage, command.folder
-                engine.discard(command.fragment, job, stage, folder, published=command.publish)
-            elif command.publish:
+                published = verb == "publish"
+                engine.discard(command.fragment, job, stage, folder, published=published)
+            elif verb == "publish":
                 engine.publish(command.handles, target)
-            elif command.checkpoint:
-                engine.take_back(command.handles, command.kept, target)
+            elif verb == "take_back":
+                engine.take_back(command.handles, command.take_back.kept, target)
             else:
                 engine.abandon(command.handles, target)
-            if command.publish:
+            if verb == "publish":
                 failpoints.reach("agent.published")
         except Exception as error:
             report.error.CopyFrom(to_detail(engine.as_fabric(error)))
@@ -168,3 +167,16 @@ class BackgroundWork:
         except Exception as error:
             done = Fetched(adopt, error=to_detail(self._services.engine.as_fabric(error)))
         self._report(done)
+
+
+def report_of(command: pb.SinkCommand) -> pb.SinkReport:
+    """The report of a command that was carried out."""
+    report = pb.SinkReport(job_id=command.job_id, stage=command.stage)
+    match command.WhichOneof("verb"):
+        case "publish":
+            report.published.CopyFrom(command.publish)
+        case "take_back":
+            report.taken_back.checkpoint = command.take_back.checkpoint
+        case _:
+            report.abandoned.SetInParent()
+    return report

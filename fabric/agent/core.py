@@ -272,7 +272,9 @@ class AgentCore:
 
     def _sink(self, command: pb.SinkCommand) -> Iterator[Effect]:
         job = self._jobs.get(command.job_id)
-        if command.publish and not command.checkpoint:  # a complete checkpoint's output goes out
+        if (
+            command.HasField("publish") and not command.publish.checkpoint
+        ):  # a complete checkpoint's output goes out
             if job is not None and job.cancelled is not None:
                 self.refused["cancelled"] += 1
                 return

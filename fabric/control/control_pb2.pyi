@@ -271,18 +271,20 @@ class EdgeTotals(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SinkReport(_message.Message):
-    __slots__ = ("job_id", "stage", "error", "published", "checkpoint")
+    __slots__ = ("job_id", "stage", "error", "published", "abandoned", "taken_back")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
-    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    ABANDONED_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_BACK_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     error: ErrorDetail
-    published: bool
-    checkpoint: int
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[bool] = ..., checkpoint: _Optional[int] = ...) -> None: ...
+    published: SinkPublish
+    abandoned: SinkAbandon
+    taken_back: SinkTakeBack
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[_Union[SinkPublish, _Mapping]] = ..., abandoned: _Optional[_Union[SinkAbandon, _Mapping]] = ..., taken_back: _Optional[_Union[SinkTakeBack, _Mapping]] = ...) -> None: ...
 
 class CoordinatorMessage(_message.Message):
     __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "replicate", "keep", "trigger", "ended", "others", "epoch")
@@ -623,28 +625,52 @@ class ReleaseJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class SinkCommand(_message.Message):
-    __slots__ = ("job_id", "stage", "publish", "handles", "attempts", "fragment", "checkpoint", "kept", "plan", "folder")
+    __slots__ = ("job_id", "stage", "handles", "fragment", "plan", "folder", "publish", "abandon", "take_back", "drop")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
-    PUBLISH_FIELD_NUMBER: _ClassVar[int]
     HANDLES_FIELD_NUMBER: _ClassVar[int]
-    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
-    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
-    KEPT_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     FOLDER_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    ABANDON_FIELD_NUMBER: _ClassVar[int]
+    TAKE_BACK_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
-    publish: bool
     handles: _containers.RepeatedScalarFieldContainer[bytes]
-    attempts: bool
     fragment: bytes
-    checkpoint: int
-    kept: _containers.RepeatedScalarFieldContainer[bytes]
     plan: bytes
     folder: str
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ..., fragment: _Optional[bytes] = ..., checkpoint: _Optional[int] = ..., kept: _Optional[_Iterable[bytes]] = ..., plan: _Optional[bytes] = ..., folder: _Optional[str] = ...) -> None: ...
+    publish: SinkPublish
+    abandon: SinkAbandon
+    take_back: SinkTakeBack
+    drop: SinkDrop
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., handles: _Optional[_Iterable[bytes]] = ..., fragment: _Optional[bytes] = ..., plan: _Optional[bytes] = ..., folder: _Optional[str] = ..., publish: _Optional[_Union[SinkPublish, _Mapping]] = ..., abandon: _Optional[_Union[SinkAbandon, _Mapping]] = ..., take_back: _Optional[_Union[SinkTakeBack, _Mapping]] = ..., drop: _Optional[_Union[SinkDrop, _Mapping]] = ...) -> None: ...
+
+class SinkPublish(_message.Message):
+    __slots__ = ("checkpoint",)
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: int
+    def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
+
+class SinkAbandon(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SinkTakeBack(_message.Message):
+    __slots__ = ("checkpoint", "kept")
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: int
+    kept: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, checkpoint: _Optional[int] = ..., kept: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class SinkDrop(_message.Message):
+    __slots__ = ("kept",)
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    kept: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, kept: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Locations(_message.Message):
     __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets")

@@ -161,7 +161,7 @@ def test_published_output_is_not_abandoned() -> None:
     core = AgentCore(slots=2)
     (spec,) = started(core.handle(deploy()))
     core.handle(ended(spec, handle=b"1"))
-    command = pb.SinkCommand(job_id="j", stage=0, publish=True, handles=[b"1"])
+    command = pb.SinkCommand(job_id="j", stage=0, publish=pb.SinkPublish(), handles=[b"1"])
     said = Said(pb.CoordinatorMessage(sink=command, epoch=1))
     assert core.handle(said) == [RunSink(command)]
     assert of(core.handle(cancel()), AbandonSinks) == []

@@ -276,16 +276,20 @@ def test_cancel_wakes_a_region_that_waits_for_itself(agent: Running) -> None:
 
 
 def test_sink_commands_are_carried_out_and_told(agent: Running) -> None:
-    agent.say(sink=pb.SinkCommand(job_id="job", stage=4, publish=True, handles=[b"1", b"2"]))
-    agent.say(sink=pb.SinkCommand(job_id="job", stage=4, publish=False, handles=[b"3"]))
+    agent.say(
+        sink=pb.SinkCommand(job_id="job", stage=4, publish=pb.SinkPublish(), handles=[b"1", b"2"])
+    )
+    agent.say(sink=pb.SinkCommand(job_id="job", stage=4, abandon=pb.SinkAbandon(), handles=[b"3"]))
     reports = wait_until(lambda: [m.sink for m in agent.link.sent if m.HasField("sink")][1:])
     assert agent.engine.calls == [("publish", (b"1", b"2")), ("abandon", (b"3",))]
     assert not reports[0].HasField("error")
-    agent.say(sink=pb.SinkCommand(job_id="job", stage=4, fragment=b"rows"))
+    agent.say(
+        sink=pb.SinkCommand(job_id="job", stage=4, abandon=pb.SinkAbandon(), fragment=b"rows")
+    )
     wait_until(lambda: len(agent.engine.calls) == 3)
     assert agent.engine.calls[2] == ("discard", (b"rows", b"job", b"4"))
     agent.engine.publish_error = StorageError("no space left on /out")
-    agent.say(sink=pb.SinkCommand(job_id="job", stage=5, publish=True))
+    agent.say(sink=pb.SinkCommand(job_id="job", stage=5, publish=pb.SinkPublish()))
     report = wait_until(lambda: [m.sink for m in agent.link.sent if m.sink.stage == 5])[0]
     assert (report.error.kind, report.error.message) == ("StorageError", "no space left on /out")
 

@@ -357,7 +357,7 @@ def learn_control(coordinator: Watched, roots: Sequence[Node]) -> None:
             ))
             for state in (pb.TASK_RUNNING, pb.TASK_FINISHED, pb.TASK_FAILED)
         ],
-        "sink": [pb.AgentMessage(sink=pb.SinkReport(job_id="job-1", published=True))],
+        "sink": [pb.AgentMessage(sink=pb.SinkReport(job_id="job-1", published=pb.SinkPublish()))],
         "checkpointed": [
             pb.AgentMessage(checkpointed=pb.Checkpointed(key=key, checkpoint=1, ack=ack))
         ],

@@ -140,7 +140,7 @@ class PublishesAll(AgentCore):
             return effect
         command = pb.SinkCommand()
         command.CopyFrom(effect.command)
-        command.publish = True
+        command.publish.SetInParent()
         return RunSink(command)
 
 

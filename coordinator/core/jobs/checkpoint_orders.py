@@ -86,11 +86,14 @@ class CheckpointOrders:
             case NotifyAborted(checkpoint=number, reason=reason):
                 return self._over(job, stream, number, complete=False, reason=reason)
             case Publish(checkpoint=number, node=node, handles=handles):
-                return self._sink(job, node, handles, publish=True, checkpoint=number)
+                publish = pb.SinkPublish(checkpoint=number)
+                return self._sink(job, node, pb.SinkCommand(publish=publish, handles=handles))
             case TakeBack(checkpoint=number, node=node, handles=handles, kept=kept):
-                return self._sink(job, node, handles, publish=False, checkpoint=number, kept=kept)
+                take_back = pb.SinkTakeBack(checkpoint=number, kept=kept)
+                return self._sink(job, node, pb.SinkCommand(take_back=take_back, handles=handles))
             case Abandon(node=node, handles=handles, kept=kept):
-                return self._sink(job, node, handles, publish=False, kept=kept)
+                drop = pb.SinkDrop(kept=kept)
+                return self._sink(job, node, pb.SinkCommand(drop=drop, handles=handles))
         return []
 
     def _trigger(self, job: Job, number: int, keys: Iterable[Key]) -> list[Effect]:
@@ -122,30 +125,15 @@ class CheckpointOrders:
             effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(ended=ended))
         return effects
 
-    def _sink(
-        self,
-        job: Job,
-        node: str,
-        handles: tuple[bytes, ...],
-        *,
-        publish: bool,
-        checkpoint: int = 0,
-        kept: tuple[bytes, ...] = (),
-    ) -> list[Effect]:
-        """Have an agent publish, take back (`checkpoint`) or remove what tasks prepared.
-
-        Without any agent it waits for one.
-        """
+    def _sink(self, job: Job, node: str, command: pb.SinkCommand) -> list[Effect]:
+        """Have an agent do this with what tasks prepared; without any agent it waits for one."""
         attached = self._agents.ids()
         stage = next(s.stage for s in job.graph.stages if s.is_sink and s.path == node)
         first = job.tasks[stage, 0].agent_id
         if not attached:
             return []
-        command = pb.SinkCommand(
-            job_id=job.job_id, stage=stage, publish=publish, handles=handles,
-            attempts=not publish and not checkpoint, checkpoint=checkpoint, kept=kept,
-            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
-        )  # fmt: skip
+        command.job_id, command.stage = job.job_id, stage
+        command.plan, command.folder = job.sink_plan(stage), job.checkpoint.folder
         asked = first if first in attached else attached[0]
         return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
 

@@ -60,9 +60,10 @@ class Endings:
         end, in either case.
         """
         command = pb.SinkCommand(
-            job_id=job.job_id, stage=stage, publish=publish, handles=handles,
+            job_id=job.job_id, stage=stage, handles=handles,
             plan=job.sink_plan(stage), folder=job.checkpoint.folder,
         )  # fmt: skip
+        (command.publish if publish else command.abandon).SetInParent()
         if job.is_stream(job.graph.stages[stage].region) or not (handles or publish):
             command.fragment = job.fragments[stage]
         return self._announcer.send_to(agent_id, pb.CoordinatorMessage(sink=command))
@@ -74,7 +75,7 @@ class Endings:
             return []
         asked = agent_id if agent_id in attached else attached[0]
         command = pb.SinkCommand(
-            job_id=job.job_id, stage=stage, handles=[handle], attempts=True,
+            job_id=job.job_id, stage=stage, handles=[handle], drop=pb.SinkDrop(),
             plan=job.sink_plan(stage), folder=job.checkpoint.folder,
         )  # fmt: skip
         return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))

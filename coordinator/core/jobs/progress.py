@@ -169,9 +169,9 @@ class Progress:
             return self._refuse("unknown job")
         if not job.active:
             return self._refuse("late")
-        if report.checkpoint:
+        if report.published.checkpoint or report.HasField("taken_back"):
             return self.moved(job.job_id, self.streams.sink_report(job, report, now), now)
-        if not report.published:
+        if not report.HasField("published"):
             return self._abandoned(job, agent, report, now)
         if job.publishing.get(report.stage) != agent.agent_id:
             return self._refuse("sink not asked")
@@ -341,8 +341,9 @@ class Progress:
         effects = self._refuse("unknown job" if job is None else "late")
         if report.sink_handle and state in (pb.JOB_FAILED, pb.JOB_CANCELLED):
             command = pb.SinkCommand(
-                job_id=report.key.job_id, stage=report.key.stage, handles=[report.sink_handle]
-            )
+                job_id=report.key.job_id, stage=report.key.stage, handles=[report.sink_handle],
+                abandon=pb.SinkAbandon(),
+            )  # fmt: skip
             return effects + self._announcer.send(agent, pb.CoordinatorMessage(sink=command))
         return effects
 

@@ -207,13 +207,14 @@ class Streams:
         stream = job.stream
         if stream is None or report.stage >= len(job.graph.stages):
             return self._refuse("sink not asked")
-        node, number = job.graph.stages[report.stage].path, report.checkpoint
+        node, published = job.graph.stages[report.stage].path, report.HasField("published")
+        number = (report.published if published else report.taken_back).checkpoint
         checkpoints, error = stream.checkpoints, None
         if report.HasField("error"):
             error = from_detail(report.error).at(job=job.job_id, node=node)
-        if report.published and error is not None:
+        if published and error is not None:
             effects = checkpoints.not_published(number, node, error, now)
-        elif report.published:
+        elif published:
             effects = checkpoints.published(number, node, now)
         elif error is not None:
             effects = checkpoints.not_taken_back(number, node, error, now)

@@ -48,7 +48,9 @@ def test_sound_in_any_order(
             case "release":
                 world.do(JobReleased("job-1"))
             case "sink":
-                world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
+                world.say(
+                    "x", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon())
+                )
         now = world.state()
         assert was in (now, "running") or now == "released"  # no way back
         was = now
@@ -64,7 +66,7 @@ def test_sound_in_any_order(
         for task in deploy.tasks
     ]
     assert len(deployed) == len(set(deployed))  # nothing runs twice
-    publishes = [c for agent in "xy" for c in world.heard(agent, "sink") if c.publish]
+    publishes = [c for agent in "xy" for c in world.heard(agent, "sink") if c.HasField("publish")]
     if was == "finished":
         assert bool(publishes) is sink
     if was == "cancelled":

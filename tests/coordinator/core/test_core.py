@@ -116,7 +116,7 @@ def test_one_failed_task_ends_the_job(world: Any, graphs: SimpleNamespace) -> No
     world.run_first_stage()
     world.finish("x", 1, 0, sink_handle=b"h0")
     world.report("y", 1, 1, pb.TASK_FAILED, error=ERROR)
-    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon()))
     status = world.core.status("job-1", world.now)
     assert status.state == pb.JOB_FAILED
     assert status.error == pb.ErrorDetail(
@@ -129,7 +129,7 @@ def test_one_failed_task_ends_the_job(world: Any, graphs: SimpleNamespace) -> No
     )
     assert [c.job_id for c in world.heard("x", "cancel")] == ["job-1"]
     (abandon,) = world.heard("x", "sink")
-    assert (abandon.publish, list(abandon.handles)) == (False, [b"h0"])
+    assert (abandon.HasField("publish"), list(abandon.handles)) == (False, [b"h0"])
     assert world.state("job-2") == "running"
 
 
@@ -145,9 +145,9 @@ def test_a_job_ends_when_its_tasks_have_and_nothing_is_left(
     assert not world.heard("x", "sink")
     world.report("x", 1, 0, pb.TASK_FAILED, error=ERROR)
     (abandon,) = world.heard("x", "sink")
-    assert (abandon.publish, list(abandon.handles)) == (False, [b"h1"])
+    assert (abandon.HasField("publish"), list(abandon.handles)) == (False, [b"h1"])
     assert (world.state(), world.core.refused) == ("running", {})
-    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon()))
     assert (world.state(), world.core.refused) == ("cancelled", {})
     assert "no longer wanted" in world.core.status("job-1", world.now).error.message
 
@@ -160,8 +160,8 @@ def test_a_lost_agent_removes_nothing_so_another_does(world: Any, graphs: Simple
     assert world.heard("x", "sink")
     world.detach("x")
     (abandon,) = world.heard("y", "sink")
-    assert (abandon.publish, list(abandon.handles)) == (False, [b"h0"])
-    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1))
+    assert (abandon.HasField("publish"), list(abandon.handles)) == (False, [b"h0"])
+    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon()))
     assert world.core.status("job-1", world.now).error.kind == "ExpressionError"
 
 
@@ -180,7 +180,7 @@ def test_a_task_that_does_not_stop_holds_nobody_up_for_ever(
     assert world.state() == "cancelled"
     world.finish("y", 1, 1, sink_handle=b"h1")
     (abandon,) = world.heard("y", "sink")
-    assert (abandon.publish, list(abandon.handles)) == (False, [b"h1"])
+    assert (abandon.HasField("publish"), list(abandon.handles)) == (False, [b"h1"])
     assert world.core.refused == {"late": 1}
 
 

@@ -21,13 +21,13 @@ def test_sinks_are_published_once_all_tasks_have_finished(
     assert not world.heard("x", "sink")
     world.finish("y", 1, 1, sink_handle=b"h1")
     (command,) = world.heard("x", "sink")
-    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
+    assert (command.WhichOneof("verb"), list(command.handles)) == ("publish", [b"h0", b"h1"])
     assert world.state() == "running"
     world.do(JobCancelled("job-1", ""))
     assert world.state() == "running"  # what is being published can't be taken back
-    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, published=True))
+    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, published=pb.SinkPublish()))
     assert world.core.refused["sink not asked"] == 1
-    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, published=True))
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, published=pb.SinkPublish()))
     assert world.state() == "finished"
 
 
@@ -48,12 +48,12 @@ def test_a_sink_that_can_not_publish_fails_the_job(world: Any, graphs: SimpleNam
     world.finish("x", 1, 0, sink_handle=b"h0")
     world.finish("y", 1, 1, sink_handle=b"h1")
     error = pb.ErrorDetail(kind="StorageError", message="disk full")
-    refused = pb.SinkReport(job_id="job-1", stage=1, error=error, published=True)
+    refused = pb.SinkReport(job_id="job-1", stage=1, error=error, published=pb.SinkPublish())
     world.say("x", sink=refused)
     assert world.state() == "running"
-    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon()))
     assert world.state() == "failed"
-    assert [c.publish for c in world.heard("x", "sink")] == [True, False]
+    assert [c.WhichOneof("verb") for c in world.heard("x", "sink")] == ["publish", "abandon"]
 
 
 def test_what_a_lost_agent_wrote_aside_is_removed_by_another(
@@ -65,11 +65,11 @@ def test_what_a_lost_agent_wrote_aside_is_removed_by_another(
     world.report("y", 1, 1, pb.TASK_FAILED, error=ERROR)
     world.detach("x")
     (command,) = world.heard("y", "sink")
-    assert not command.publish
+    assert command.WhichOneof("verb") == "abandon"
     assert not command.handles
     assert decode(command.fragment).root == graphs.shuffle(sink=True).stages[1].root
     assert world.state() == "running"
-    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1))
+    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon()))
     assert world.state() == "failed"
 
 
@@ -91,7 +91,7 @@ def test_what_a_sink_prepared_stays_when_its_output_has_moved(
     assert (list(cancel.keys), cancel.moved) == ([key], True)
     world.finish("y", 1, 1, sink_handle=b"h1")
     (command,) = world.heard("y", "sink")
-    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
+    assert (command.WhichOneof("verb"), list(command.handles)) == ("publish", [b"h0", b"h1"])
 
 
 def test_publishing_goes_on_elsewhere_when_the_agent_is_lost(
@@ -103,8 +103,8 @@ def test_publishing_goes_on_elsewhere_when_the_agent_is_lost(
     world.finish("y", 1, 1, sink_handle=b"h1")
     world.detach("x")
     (command,) = world.heard("y", "sink")
-    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
-    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, published=True))
+    assert (command.WhichOneof("verb"), list(command.handles)) == ("publish", [b"h0", b"h1"])
+    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, published=pb.SinkPublish()))
     assert world.state() == "finished"
 
 
@@ -118,6 +118,6 @@ def test_publishing_waits_for_an_agent(world: Any, graphs: SimpleNamespace) -> N
     assert world.state() == "running"
     world.attach("z")
     (command,) = world.heard("z", "sink")
-    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
-    world.say("z", sink=pb.SinkReport(job_id="job-1", stage=1, published=True))
+    assert (command.WhichOneof("verb"), list(command.handles)) == ("publish", [b"h0", b"h1"])
+    world.say("z", sink=pb.SinkReport(job_id="job-1", stage=1, published=pb.SinkPublish()))
     assert world.state() == "finished"

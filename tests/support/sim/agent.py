@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from fabric.agent.background import report_of
 from fabric.agent.core import AgentCore
 from fabric.agent.events import (
     AbandonSinks,
@@ -248,14 +249,13 @@ class AgentProcess(Party):
         self.after(self.scheduler.rng.uniform(0.0, 0.05), action)
 
     def _run_sink(self, command: pb.SinkCommand) -> None:
-        if command.attempts:  # nobody waits for it
+        verb = command.WhichOneof("verb")
+        if verb == "drop":  # nobody waits for it
             self.outside.drop(command.handles)
             return
-        report = pb.SinkReport(
-            job_id=command.job_id, stage=command.stage, published=command.publish
-        )
+        report = report_of(command)
         try:
-            if command.publish:
+            if verb == "publish":
                 self.outside.publish(command.handles)
                 self.invariants.published(self.name, command.handles)
             elif command.fragment:

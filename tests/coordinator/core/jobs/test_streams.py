@@ -76,12 +76,16 @@ class Stream:
         return order
 
     def published(self, agent: str) -> None:
-        report = pb.SinkReport(job_id="job-1", stage=0, published=True, checkpoint=1)
+        published = pb.SinkPublish(checkpoint=1)
+        report = pb.SinkReport(job_id="job-1", stage=0, published=published)
         self.keep(self.world.say(agent, sink=report))
 
     def asked(self, agent: str) -> list[tuple[bool, list[bytes]]]:
         """What an agent was told to publish, and to remove."""
-        return [(sink.publish, list(sink.handles)) for sink in self.world.heard(agent, "sink")]
+        return [
+            (sink.HasField("publish"), list(sink.handles))
+            for sink in self.world.heard(agent, "sink")
+        ]
 
 
 @pytest.fixture
