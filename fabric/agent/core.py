@@ -36,7 +36,7 @@ from fabric.agent.events import (
     Tell,
     Told,
 )
-from fabric.agent.stream_tasks.mailbox import CheckpointOver, Others, Trigger
+from fabric.agent.stream_tasks.mailbox import CheckpointOver, SlowestSplit, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -127,7 +127,7 @@ class AgentCore:
             case "ended":
                 yield from self._checkpoint_over(message.ended)
             case "others":
-                yield from self._others(message.others)
+                yield from self._align_watermarks(message.others)
             case _:
                 self.refused["unknown message"] += 1
 
@@ -291,14 +291,14 @@ class AgentCore:
             else:
                 yield Tell(task.id, Trigger(trigger.checkpoint))
 
-    def _others(self, others: pb.SlowestSplit) -> Iterator[Effect]:
+    def _align_watermarks(self, others: pb.SlowestSplit) -> Iterator[Effect]:
         key = others.key
         job = self._jobs.get(key.job_id)
         task = job.tasks.get((key.stage, key.task)) if job is not None else None
         if task is None or task.id.attempt != key.attempt or task.phase != "running":
             self.refused["slowest split"] += 1
         else:
-            yield Tell(task.id, Others(others.node_path, others.time_us))
+            yield Tell(task.id, SlowestSplit(others.node_path, others.time_us))
 
     def _checkpoint_over(self, ended: pb.CheckpointEnded) -> Iterator[Effect]:
         job = self._jobs.get(ended.job_id)

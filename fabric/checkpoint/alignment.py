@@ -27,13 +27,13 @@ _ABORTED_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Keep what comes on this channel, in order, until a `Snapshot` or `GiveUp`."""
+    """Keep what comes on this channel, in order, until a `TakeSnapshot` or `DeclineSnapshot`."""
 
     checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TakeSnapshot:
     """Take the snapshot now, then send the barrier on; nothing is held any more."""
 
     checkpoint: int
@@ -48,14 +48,14 @@ class Ignore:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
+class DeclineSnapshot:
     """Tell the coordinator that the task declines; all that was held for it may go on."""
 
     checkpoint: int
     reason: str
 
 
-Outcome = Hold | Snapshot | Ignore | GiveUp
+Outcome = Hold | TakeSnapshot | Ignore | DeclineSnapshot
 """What is to be done now, before anything else is read."""
 
 
@@ -66,7 +66,7 @@ class Alignment:
     >>> alignment.on_barrier((0, 0), 7), alignment.is_held((0, 0))
     ([Hold(checkpoint=7)], True)
     >>> alignment.on_barrier((0, 1), 7), alignment.is_held((0, 0))
-    ([Snapshot(checkpoint=7)], False)
+    ([TakeSnapshot(checkpoint=7)], False)
     """
 
     def __init__(
@@ -189,13 +189,13 @@ class Alignment:
         if self._tracker.coordinate() != checkpoint:
             return [] if quiet else [Hold(checkpoint)]
         self._release(checkpoint)
-        return [Snapshot(checkpoint)]
+        return [TakeSnapshot(checkpoint)]
 
     def _give_up(self, reason: str) -> list[Outcome]:
         assert self._current is not None
         checkpoint = self._current
         self._release(checkpoint)
-        return [GiveUp(checkpoint, reason)]
+        return [DeclineSnapshot(checkpoint, reason)]
 
     def _release(self, checkpoint: int) -> None:
         self._over = max(self._over, checkpoint)

@@ -17,7 +17,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fabric._cython.shuffle.checksum import crc32c
-from fabric.checkpoint.manifest import Ack, FileRecord, Manifest, Seal, SinkHandle, TaskSnapshot
+from fabric.checkpoint.manifest import (
+    FileRecord,
+    Manifest,
+    Seal,
+    SinkHandle,
+    SnapshotAck,
+    TaskSnapshot,
+)
 from fabric.errors import DataError
 
 VERSION = 1
@@ -41,13 +48,13 @@ def decode(data: bytes, where: str) -> Manifest:
     return _unsealed(_MANIFEST, data, where, _manifest, _manifest_fields)
 
 
-def encode_ack(ack: Ack) -> bytes:
+def encode_snapshot_ack(ack: SnapshotAck) -> bytes:
     """The bytes of an acknowledgement, as they travel and are written down."""
     return _sealed(_ACK, _ack_fields(ack))
 
 
-def decode_ack(data: bytes, where: str = "an acknowledgement") -> Ack:
-    """What `encode_ack` wrote."""
+def decode_snapshot_ack(data: bytes, where: str = "an acknowledgement") -> SnapshotAck:
+    """What `encode_snapshot_ack` wrote."""
     return _unsealed(_ACK, data, where, _ack, _ack_fields)
 
 
@@ -166,7 +173,7 @@ def _manifest(fields: _Fields) -> Manifest:
     )
 
 
-def _ack_fields(ack: Ack) -> dict[str, Any]:
+def _ack_fields(ack: SnapshotAck) -> dict[str, Any]:
     return {
         "checkpoint": ack.checkpoint, "stage": ack.stage, "task": ack.task,
         "attempt": ack.attempt, "epoch": ack.epoch, "taken": ack.taken,
@@ -174,8 +181,8 @@ def _ack_fields(ack: Ack) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ack(fields: _Fields) -> Ack:
-    return Ack(
+def _ack(fields: _Fields) -> SnapshotAck:
+    return SnapshotAck(
         checkpoint=fields.number("checkpoint"),
         stage=fields.number("stage"),
         task=fields.number("task"),

@@ -1,8 +1,8 @@
 """What belongs to one checkpoint: every file, position and handle of every task.
 
 One job: the frozen records, checked at birth. A `Manifest` is all of a checkpoint, a `TaskSnapshot`
-what one task of one node put into it, an `Ack` how a task says so. How they become bytes is in
-`codec.py`, where the files lie in `storage.py`.
+what one task of one node put into it, a `SnapshotAck` how a task says so. How they become bytes is
+in `codec.py`, where the files lie in `storage.py`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class TaskSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class SnapshotAck:
     """A task's part of a checkpoint is durable; `FINAL`: the task has ended, this is its last.
 
     `snapshots` has one for each node of the stage that keeps something: of a task that has ended
@@ -123,7 +123,7 @@ class Ack:
         """Stage and task."""
         return self.stage, self.task
 
-    def without_handles_up_to(self, checkpoint: int) -> Ack:
+    def without_handles_up_to(self, checkpoint: int) -> SnapshotAck:
         """The same, less what was published with `checkpoint`."""
         kept = tuple(
             replace(one, handles=tuple(h for h in one.handles if h.checkpoint > checkpoint))

@@ -69,7 +69,7 @@ class SourceWatermarks:
         self._task = TaskWatermark(self._splits)
         self._times = {split: each.watermark for split, each in self._splits.items()}
         self._quiet_since: dict[str, int] = {}
-        self.others_us = END_OF_TIME
+        self.slowest_elsewhere_us = END_OF_TIME
         """The watermark of the slowest split that other tasks read, where that is known."""
 
     @property
@@ -114,10 +114,10 @@ class SourceWatermarks:
         """The splits to be left alone until others caught up."""
         if self._alignment is None:
             return frozenset()
-        return self._alignment.held_back(self._times, self.others_us)
+        return self._alignment.held_back(self._times, self.slowest_elsewhere_us)
 
     def slowest(self) -> int | None:
-        """What other tasks are to be told for `others_us`; None: splits are read as they come."""
+        """The slowest split, for `slowest_elsewhere_us` of other tasks; None without alignment."""
         return None if self._alignment is None else slowest(self._times.values())
 
     def state(self) -> State:

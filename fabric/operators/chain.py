@@ -200,11 +200,11 @@ class Chain:
         found = {path: operator.slowest() for path, operator in self._by_path()}
         return {path: time for path, time in found.items() if time is not None}
 
-    def on_others(self, node: str, time_us: int) -> None:
+    def on_watermark_alignment(self, node: str, time_us: int) -> None:
         """The slowest split of `node` that other tasks read."""
         for path, operator in self._by_path():
             if path == node:
-                operator.on_others(time_us)
+                operator.on_watermark_alignment(time_us)
 
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
         """Push rows of `edge` through; returns what comes out at the root."""

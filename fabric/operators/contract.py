@@ -122,7 +122,7 @@ class Operator(ABC):
         none moves); None: splits need not stay together."""
         return None
 
-    def on_others(self, time_us: int) -> None:  # noqa: B027
+    def on_watermark_alignment(self, time_us: int) -> None:  # noqa: B027
         """The `slowest` of all other tasks."""
 
     @abstractmethod

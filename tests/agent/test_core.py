@@ -28,7 +28,7 @@ from fabric.agent.events import (
     Tell,
     Told,
 )
-from fabric.agent.stream_tasks.mailbox import CheckpointOver, Others, Trigger
+from fabric.agent.stream_tasks.mailbox import CheckpointOver, SlowestSplit, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -355,7 +355,7 @@ def test_how_far_splits_of_others_are_goes_to_the_task_that_asked() -> None:
     (task,) = started(core.handle(stream([0])))
     said = pb.SlowestSplit(key=task.key, node_path="w", time_us=5)
     answer = pb.CoordinatorMessage(others=said, epoch=1)
-    assert core.handle(Said(answer)) == [Tell(task.id, Others("w", 5))]
+    assert core.handle(Said(answer)) == [Tell(task.id, SlowestSplit("w", 5))]
     answer.others.key.attempt = 3
     assert core.handle(Said(answer)) == []
     assert core.refused["slowest split"] == 1

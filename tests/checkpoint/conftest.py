@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from fabric.checkpoint.manifest import (
     BYTES_MAX,
     FINAL,
-    Ack,
     FileRecord,
     Manifest,
     SinkHandle,
+    SnapshotAck,
     TaskSnapshot,
 )
 
@@ -52,7 +52,7 @@ MANIFESTS = st.builds(
     tasks=rising(SNAPSHOTS, lambda task: (task.node, task.task)),
 )
 ACKS = st.builds(
-    Ack,
+    SnapshotAck,
     st.integers(1, FINAL - 1),
     NUMBERS,
     NUMBERS,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from fabric.checkpoint.alignment import (
     Alignment,
     Channel,
-    GiveUp,
+    DeclineSnapshot,
     Hold,
     Ignore,
     Outcome,
-    Snapshot,
+    TakeSnapshot,
 )
 from fabric.errors import InternalError
 
@@ -28,7 +28,7 @@ def test_the_last_barrier_takes_the_snapshot() -> None:
     assert alignment.on_barrier(C, 1) == [Hold(1)]
     assert (alignment.is_held(A), alignment.is_held(B), alignment.is_held(C)) == (True, False, True)
     assert alignment.on_item(B, 10) == []
-    assert alignment.on_barrier(B, 1) == [Snapshot(1)]
+    assert alignment.on_barrier(B, 1) == [TakeSnapshot(1)]
     assert not any(map(alignment.is_held, (A, B, C)))
     assert alignment.current is None
 
@@ -36,8 +36,8 @@ def test_the_last_barrier_takes_the_snapshot() -> None:
 def test_what_has_ended_is_not_waited_for() -> None:
     alignment = Alignment([A, B])
     assert alignment.on_barrier(A, 1) == [Hold(1)]
-    assert alignment.on_end(B) == [Snapshot(1)]
-    assert alignment.on_barrier(A, 2) == [Snapshot(2)]
+    assert alignment.on_end(B) == [TakeSnapshot(1)]
+    assert alignment.on_barrier(A, 2) == [TakeSnapshot(2)]
     assert alignment.on_barrier(B, 3) == [Ignore(3, "the channel has ended")]
     assert alignment.on_end(A) == []
 
@@ -47,7 +47,7 @@ def test_an_older_or_doubled_barrier_changes_nothing() -> None:
     assert alignment.on_barrier(A, 5) == [Hold(5)]
     assert alignment.on_barrier(A, 5) == [Hold(5)]
     assert alignment.on_barrier(B, 4) == [Ignore(4, "a newer checkpoint is under way")]
-    assert alignment.on_barrier(B, 5) == [Snapshot(5)]
+    assert alignment.on_barrier(B, 5) == [TakeSnapshot(5)]
     assert alignment.on_barrier(B, 5) == [Ignore(5, "the checkpoint is over")]
     assert alignment.ignored.total() == 2
 
@@ -56,9 +56,9 @@ def test_a_newer_checkpoint_ends_one_that_lacks_a_barrier() -> None:
     alignment = Alignment([A, B])
     assert alignment.on_barrier(A, 1) == [Hold(1)]
     reason = "checkpoint 2 began before all its barriers came"
-    assert alignment.on_barrier(B, 2) == [GiveUp(1, reason), Hold(2)]
+    assert alignment.on_barrier(B, 2) == [DeclineSnapshot(1, reason), Hold(2)]
     assert (alignment.is_held(A), alignment.is_held(B)) == (False, True)
-    assert alignment.on_barrier(A, 2) == [Snapshot(2)]
+    assert alignment.on_barrier(A, 2) == [TakeSnapshot(2)]
 
 
 def test_an_aborted_checkpoint_lets_go_and_does_not_come_back() -> None:
@@ -78,18 +78,18 @@ def test_a_checkpoint_that_holds_too_much_is_given_up() -> None:
     assert alignment.on_item(A, 100) == [Hold(1)]
     assert alignment.held_bytes == 100
     reason = "101 bytes wait for the barriers of 2 of 3 channels, more than 100"
-    assert alignment.on_item(A, 1) == [GiveUp(1, reason)]
+    assert alignment.on_item(A, 1) == [DeclineSnapshot(1, reason)]
     assert (alignment.held_bytes, alignment.is_held(A)) == (0, False)
     assert alignment.on_barrier(B, 1) == [Ignore(1, "the checkpoint is over")]
 
 
 def test_a_source_is_triggered() -> None:
     source = Alignment()
-    assert source.on_trigger(1) == [Snapshot(1)]
+    assert source.on_trigger(1) == [TakeSnapshot(1)]
     assert source.on_trigger(1) == [Ignore(1, "the checkpoint is over")]
     source.on_abort(2)
     assert source.on_trigger(2) == [Ignore(2, "the checkpoint was aborted")]
-    assert source.on_trigger(3) == [Snapshot(3)]
+    assert source.on_trigger(3) == [TakeSnapshot(3)]
     assert Alignment(restored=7).on_trigger(7) == [Ignore(7, "the checkpoint is over")]
     with pytest.raises(InternalError, match="from them"):
         Alignment([A]).on_trigger(1)
@@ -132,13 +132,13 @@ class Task:
     def take(self, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
             match outcome:
-                case Snapshot(checkpoint=n):
+                case TakeSnapshot(checkpoint=n):
                     assert n not in self.snapshots, "taken twice"
                     assert not self.snapshots or n > max(self.snapshots), "taken out of order"
                     assert n not in self.given_up
                     assert n not in self.aborted
                     self.snapshots[n] = dict(self.rows)
-                case GiveUp(checkpoint=n):
+                case DeclineSnapshot(checkpoint=n):
                     self.given_up.append(n)
 
 

@@ -12,17 +12,17 @@ from fabric._cython.shuffle.checksum import crc32c
 from fabric.checkpoint.codec import (
     check_seal,
     decode,
-    decode_ack,
+    decode_snapshot_ack,
     encode,
-    encode_ack,
+    encode_snapshot_ack,
     seal_of,
 )
 from fabric.checkpoint.manifest import (
-    Ack,
     FileRecord,
     Manifest,
     Seal,
     SinkHandle,
+    SnapshotAck,
     TaskSnapshot,
 )
 from fabric.errors import DataError
@@ -43,8 +43,8 @@ def test_a_manifest_reads_as_written(manifest: Manifest) -> None:
 
 
 @given(ACKS)
-def test_an_ack_reads_as_written(ack: Ack) -> None:
-    assert decode_ack(encode_ack(ack)) == ack
+def test_an_ack_reads_as_written(ack: SnapshotAck) -> None:
+    assert decode_snapshot_ack(encode_snapshot_ack(ack)) == ack
 
 
 def test_a_manifest_cut_off_at_any_byte_is_refused() -> None:
@@ -86,7 +86,7 @@ def test_what_another_release_wrote_is_named() -> None:
     with pytest.raises(DataError, match="j/5 has format 2, this Fabric reads format 1; use the"):
         decode(sealed(b"{}", version=2), "j/5")
     with pytest.raises(DataError, match="begins with 'fabric-ack'"):
-        decode(encode_ack(Ack(1, 0, 0, 0, 0)), "j/5")
+        decode(encode_snapshot_ack(SnapshotAck(1, 0, 0, 0, 0)), "j/5")
 
 
 @pytest.mark.parametrize("change", [
@@ -124,7 +124,7 @@ def test_parts_in_disorder_are_refused() -> None:
     with pytest.raises(DataError, match="each once"):
         TaskSnapshot("n", 0, 0, range(1), (FILE, FILE))
     with pytest.raises(DataError, match="each once"):
-        Ack(1, 0, 0, 0, 0, (TASK, TASK))
+        SnapshotAck(1, 0, 0, 0, 0, (TASK, TASK))
 
 
 def test_what_a_manifest_adds_up() -> None:
@@ -136,5 +136,5 @@ def test_what_a_manifest_adds_up() -> None:
     assert both.of_node("window_2") == (TASK, later)
     assert both.positions("window_2") == {"s": b"\0", "t": b"2"}
     assert both.handles() == {"window_2": (b"h", b"i")}
-    ack = Ack(5, 0, 0, 0, 0, (TASK,)).without_handles_up_to(4)
+    ack = SnapshotAck(5, 0, 0, 0, 0, (TASK,)).without_handles_up_to(4)
     assert ack.snapshots[0].handles == ()

@@ -42,7 +42,9 @@ def watched(race: Race) -> type[SourceWatermarks]:
         def held_back(self) -> frozenset[str]:
             moving = {s for s, time in self._times.items() if time not in (BEGINNING, END_OF_TIME)}
             if not race.fast_heard:  # both have read a little, and wait for word of the other
-                race.fast_heard = self.others_us != END_OF_TIME and any("fast" in s for s in moving)
+                race.fast_heard = self.slowest_elsewhere_us != END_OF_TIME and any(
+                    "fast" in s for s in moving
+                )
                 return frozenset(moving)
             held = super().held_back()
             with race.changed:

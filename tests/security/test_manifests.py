@@ -12,10 +12,10 @@ from fabric._cython.shuffle.checksum import crc32c
 from fabric.checkpoint import codec
 from fabric.checkpoint.manifest import (
     FINAL,
-    Ack,
     FileRecord,
     Manifest,
     SinkHandle,
+    SnapshotAck,
     TaskSnapshot,
 )
 from fabric.errors import DataError
@@ -33,14 +33,16 @@ MANIFEST = Manifest(
         ),
     ),
 )  # fmt: skip
-ACK = Ack(checkpoint=3, stage=0, task=0, attempt=0, epoch=1, snapshots=MANIFEST.tasks)
+ACK = SnapshotAck(checkpoint=3, stage=0, task=0, attempt=0, epoch=1, snapshots=MANIFEST.tasks)
 
 
 @pytest.mark.parametrize("which", ["manifest", "ack"])
 def test_manifests(which: str) -> None:
     """Their checksums are right: what lies behind is read, or refused by name."""
-    data = codec.encode(MANIFEST) if which == "manifest" else codec.encode_ack(ACK)
-    read: Callable[[bytes, str], object] = codec.decode if which == "manifest" else codec.decode_ack
+    data = codec.encode(MANIFEST) if which == "manifest" else codec.encode_snapshot_ack(ACK)
+    read: Callable[[bytes, str], object] = (
+        codec.decode if which == "manifest" else codec.decode_snapshot_ack
+    )
     line, _, body = data.partition(b"\n")
     kind, version, *_ = line.split(b" ")
     fields = json.loads(body)

@@ -30,7 +30,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from fabric import __version__
 from fabric.checkpoint import codec
-from fabric.checkpoint.manifest import FINAL, Ack
+from fabric.checkpoint.manifest import FINAL, SnapshotAck
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.grpc_link import GrpcLink
@@ -333,7 +333,7 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 def learn_control(coordinator: Watched, roots: Sequence[Node]) -> None:
     """What good messages to a coordinator hold."""
     schema = ROWS.schema.serialize().to_pybytes()
-    ack = codec.encode_ack(Ack(checkpoint=1, stage=0, task=0, attempt=0, epoch=1))
+    ack = codec.encode_snapshot_ack(SnapshotAck(checkpoint=1, stage=0, task=0, attempt=0, epoch=1))
     submits = [pb.SubmitRequest(plan=encode(Plan(root)), parallelism=2) for root in roots]
     error = pb.ErrorDetail(kind="PeerLostError", message="lost")
     key = pb.TaskKey(job_id="job-1", epoch=1)

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipes import Item, Mark
-from fabric.agent.stream_tasks.channels import Came, Channels, Decline, EdgeOver, Event_, Take
-from fabric.checkpoint.manifest import FINAL, Ack, Declined, SinkHandle, TaskSnapshot
+from fabric.agent.stream_tasks.channels import ChannelEvent, Channels, EdgeEnd, EdgeRows
+from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
+from fabric.checkpoint.manifest import FINAL, Declined, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.coordinator.core import effects as fx
 from fabric.flight.header import Event
 
@@ -40,13 +41,13 @@ class Consumer(Task):
             self.pending.append(SinkHandle(checkpoint, made))
             self.rows = []
 
-    def ack(self, checkpoint: int) -> Ack:
+    def ack(self, checkpoint: int) -> SnapshotAck:
         state = ((f"c{self.number}", json.dumps(self.counts).encode()),)
         snapshot = TaskSnapshot(
             NODE, self.number, self.attempt, range(1), (), state, tuple(self.pending)
         )
         taken = self.channels.over if checkpoint == FINAL else 0
-        return Ack(checkpoint, 0, self.number, self.attempt, self.epoch, (snapshot,), taken)
+        return SnapshotAck(checkpoint, 0, self.number, self.attempt, self.epoch, (snapshot,), taken)
 
 
 class Source(Task):
@@ -165,24 +166,24 @@ class BarrierWorld(World):
         assert isinstance(task, Consumer)
         self.follow(task, task.channels.item(0, item))
 
-    def follow(self, task: Consumer, events: Iterator[Event_]) -> None:
+    def follow(self, task: Consumer, events: Iterator[ChannelEvent]) -> None:
         for event in events:
             self.one(task, event)
 
-    def one(self, task: Consumer, event: Event_) -> None:
+    def one(self, task: Consumer, event: ChannelEvent) -> None:
         match event:
-            case Came(batch=batch):
+            case EdgeRows(batch=batch):
                 source, row = batch["source"][0].as_py(), batch["row"][0].as_py()
                 task.counts[str(source)] = task.counts.get(str(source), 0) + 1
                 task.rows.append((source, row))
-            case Take(checkpoint=checkpoint):
+            case TakeSnapshot(checkpoint=checkpoint):
                 task.prepare(checkpoint)
                 self.prepared |= {h.data for h in task.pending}
                 self.up.append(task.ack(checkpoint))
-            case Decline(checkpoint=n, reason=why):
+            case DeclineSnapshot(checkpoint=n, reason=why):
                 self.happened["declined"] += 1
                 self.up.append(Declined(n, 0, task.number, task.attempt, task.epoch, why))
-            case EdgeOver():
+            case EdgeEnd():
                 task.prepare(FINAL)
                 self.prepared |= {h.data for h in task.pending}
                 task.final = task.ack(FINAL)

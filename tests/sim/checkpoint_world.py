@@ -12,7 +12,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from fabric.checkpoint.manifest import FINAL, Ack, Declined, Manifest, SinkHandle, TaskSnapshot
+from fabric.checkpoint.manifest import (
+    FINAL,
+    Declined,
+    Manifest,
+    SinkHandle,
+    SnapshotAck,
+    TaskSnapshot,
+)
 from fabric.config import CheckpointConfig
 from fabric.coordinator.core import effects as fx
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
@@ -38,7 +45,7 @@ class Task:
     """Where the rows that are not prepared begin."""
     pending: list[SinkHandle] = field(default_factory=list)
     taken: int = 0
-    final: Ack | None = None
+    final: SnapshotAck | None = None
 
     def prepare(self, checkpoint: int) -> None:
         if self.position > self.begun:
@@ -46,13 +53,13 @@ class Task:
             self.pending.append(SinkHandle(checkpoint, json.dumps(rows).encode()))
             self.begun = self.position
 
-    def ack(self, checkpoint: int) -> Ack:
+    def ack(self, checkpoint: int) -> SnapshotAck:
         positions = ((f"s{self.number}", b"%d" % self.position),)
         snapshot = TaskSnapshot(
             NODE, self.number, self.attempt, range(1), (), positions, tuple(self.pending)
         )
         taken = self.taken if checkpoint == FINAL else 0
-        return Ack(checkpoint, 0, self.number, self.attempt, self.epoch, (snapshot,), taken)
+        return SnapshotAck(checkpoint, 0, self.number, self.attempt, self.epoch, (snapshot,), taken)
 
 
 class World:
@@ -69,7 +76,7 @@ class World:
         self.prepared: set[bytes] = set()
         self.published: set[bytes] = set()
         self.tasks: dict[int, Task] = {}
-        self.up: list[Ack | Declined] = []
+        self.up: list[SnapshotAck | Declined] = []
         self.down: list[tuple[str, int, int]] = []
         self.answers: list[tuple[str, tuple[object, ...]]] = []
         self.orders: list[fx.CheckpointEffect] = []

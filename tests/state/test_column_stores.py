@@ -19,7 +19,8 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, DataError, StorageError
 from fabric.state import column_stores
 from fabric.state.column_stores import ALL_HASHES, ColumnStore, Order, open_column_store, runs
-from fabric.state.column_stores.run_files import BLOCK_ROWS, sorted_places
+from fabric.state.column_stores.run_files import BLOCK_ROWS
+from fabric.state.column_stores.run_index import sorted_places
 from fabric.state.column_stores.scans import PORTION_ROWS
 from fabric.testing.operators import Kept
 from tests.support.disk import mounted

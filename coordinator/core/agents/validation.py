@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from fabric.checkpoint.codec import decode_ack
+from fabric.checkpoint.codec import decode_snapshot_ack
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.tasks import Task
@@ -80,7 +80,7 @@ def misfit(job: Job, task: Task, agent_id: str, report: pb.TaskReport) -> str | 
 def wrong_ack(key: pb.TaskKey, data: bytes) -> str | None:
     """Why a task's part of a checkpoint is not taken, or None."""
     try:
-        ack = decode_ack(data)
+        ack = decode_snapshot_ack(data)
     except DataError:
         return "damaged acknowledgement"
     if (ack.stage, ack.task, ack.attempt) != (key.stage, key.task, key.attempt):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fabric.checkpoint.manifest import FINAL, Ack, Declined, Manifest, Seal
+from fabric.checkpoint.manifest import FINAL, Declined, Manifest, Seal, SnapshotAck
 from fabric.config import CheckpointConfig
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints, Handles
 from fabric.coordinator.core.checkpoints.pending import (
@@ -201,7 +201,7 @@ class Checkpoints:
 
     # ---- what tasks say
 
-    def ack(self, ack: Ack, now: float) -> CheckpointEffects:
+    def ack(self, ack: SnapshotAck, now: float) -> CheckpointEffects:
         """A task's part is durable."""
         if ack.is_final:
             return self.finished(ack, now)
@@ -218,7 +218,7 @@ class Checkpoints:
         stage, task = declined.key
         return self._abort(f"task {stage}.{task} declined it: {declined.reason}", now)
 
-    def finished(self, ack: Ack, now: float) -> CheckpointEffects:
+    def finished(self, ack: SnapshotAck, now: float) -> CheckpointEffects:
         """A task has ended; what it says stands for every later checkpoint."""
         if (misfit := self._misfit(ack)) is not None:
             self._refuse(misfit)
@@ -457,7 +457,7 @@ class Checkpoints:
     def _removal(self, below: int) -> RemoveCheckpoints:
         return RemoveCheckpoints(self._completed.kept(), below)
 
-    def _misfit(self, said: Ack | Declined) -> str | None:
+    def _misfit(self, said: SnapshotAck | Declined) -> str | None:
         """Why what a task says is not taken."""
         run = self._tasks.get(said.key)
         if run is None:
@@ -466,7 +466,7 @@ class Checkpoints:
             return "checkpoint: old attempt"
         return "checkpoint: old epoch" if run.epoch != said.epoch else None
 
-    def _fitting(self, said: Ack | Declined) -> PendingCheckpoint | None:
+    def _fitting(self, said: SnapshotAck | Declined) -> PendingCheckpoint | None:
         """The checkpoint that waits for this, if it does."""
         pending = self._pending
         why = self._misfit(said)
@@ -479,7 +479,7 @@ class Checkpoints:
             return None
         return pending
 
-    def _abandoned(self, acks: Iterable[Ack], kept: Handles) -> CheckpointEffects:
+    def _abandoned(self, acks: Iterable[SnapshotAck], kept: Handles) -> CheckpointEffects:
         """Have removed what nobody will publish."""
         unpublished = [ack.without_handles_up_to(self.newest) for ack in acks]
         handles = handles_of(unpublished, kept)

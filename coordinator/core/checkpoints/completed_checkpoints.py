@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fabric.checkpoint.manifest import Ack
+from fabric.checkpoint.manifest import SnapshotAck
 from fabric.coordinator.core.checkpoints.rows import (
     Pointer,
     Rows,
@@ -36,7 +36,7 @@ class CompletedCheckpoints:
         self._pointers: dict[int, Pointer] = {}
         self.last = 0
         """The highest number that was given."""
-        self.finals: dict[Key, Ack] = {}
+        self.finals: dict[Key, SnapshotAck] = {}
         """The last words of tasks that have ended."""
 
     def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
@@ -118,7 +118,7 @@ class CompletedCheckpoints:
         self._pointers[checkpoint] = pointer
         return pointer_row(self._job, pointer)
 
-    def final(self, ack: Ack) -> Write:
+    def final(self, ack: SnapshotAck) -> Write:
         """A task has ended."""
         self.finals[ack.key] = ack
         return final_row(self._job, ack)

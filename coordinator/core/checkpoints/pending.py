@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fabric.checkpoint.manifest import Ack, Manifest, TaskSnapshot
+from fabric.checkpoint.manifest import Manifest, SnapshotAck, TaskSnapshot
 from fabric.coordinator.core.checkpoints.completed_checkpoints import Handles
 from fabric.coordinator.core.jobs.lineage import Key
 
@@ -32,10 +32,10 @@ class PendingCheckpoint:
     begun: float
     deadline: float
     wall_us: int
-    acks: dict[Key, Ack] = field(default_factory=dict)
+    acks: dict[Key, SnapshotAck] = field(default_factory=dict)
     manifest: Manifest | None = None
 
-    def take_finals(self, finals: Mapping[Key, Ack]) -> None:
+    def take_finals(self, finals: Mapping[Key, SnapshotAck]) -> None:
         """Tasks that ended before they took a snapshot for this one have said their last word."""
         for key, ack in finals.items():
             if ack.taken < self.checkpoint:
@@ -86,7 +86,7 @@ class History:
         )
 
 
-def handles_of(acks: Collection[Ack], but: Handles) -> Handles:
+def handles_of(acks: Collection[SnapshotAck], but: Handles) -> Handles:
     """What acknowledgements tell of, each once, without those in `but`."""
     found: Handles = {}
     for snapshot in (s for ack in acks for s in ack.snapshots):

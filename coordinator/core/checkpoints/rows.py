@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fabric.checkpoint.codec import decode_ack, encode_ack
-from fabric.checkpoint.manifest import Ack, Manifest, Seal
+from fabric.checkpoint.codec import decode_snapshot_ack, encode_snapshot_ack
+from fabric.checkpoint.manifest import Manifest, Seal, SnapshotAck
 from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.metadata.store import Write
 
@@ -62,7 +62,7 @@ class Rows:
 
     last: int = 0
     pointers: list[Pointer] = field(default_factory=list)
-    finals: list[Ack] = field(default_factory=list)
+    finals: list[SnapshotAck] = field(default_factory=list)
 
 
 def rows_of(job: str, rows: Iterable[tuple[str, bytes]]) -> Rows:
@@ -75,7 +75,7 @@ def rows_of(job: str, rows: Iterable[tuple[str, bytes]]) -> Rows:
         elif name.startswith(_CHECKPOINT):
             found.pointers.append(_pointer(json.loads(value)))
         elif name.startswith(_FINAL):
-            found.finals.append(decode_ack(value, key))
+            found.finals.append(decode_snapshot_ack(value, key))
     return found
 
 
@@ -95,9 +95,9 @@ def no_pointer_row(job: str, checkpoint: int) -> Write:
     return Write("checkpoints", _pointer_key(job, checkpoint), None)
 
 
-def final_row(job: str, ack: Ack) -> Write:
+def final_row(job: str, ack: SnapshotAck) -> Write:
     """The last word of a task."""
-    return Write("checkpoints", _final_key(job, ack.key), encode_ack(ack))
+    return Write("checkpoints", _final_key(job, ack.key), encode_snapshot_ack(ack))
 
 
 def no_final_row(job: str, key: Key) -> Write:

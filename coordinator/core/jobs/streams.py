@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 
-from fabric.checkpoint.codec import decode_ack
+from fabric.checkpoint.codec import decode_snapshot_ack
 from fabric.checkpoint.manifest import Declined, Manifest, Seal
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
@@ -178,7 +178,7 @@ class Streams:
                 report.checkpoint, *key, task.attempt, report.key.epoch, error.message
             )
             return self._orders.follow(job, checkpoints.declined(declined, now), now)
-        return self._orders.follow(job, checkpoints.ack(decode_ack(report.ack), now), now)
+        return self._orders.follow(job, checkpoints.ack(decode_snapshot_ack(report.ack), now), now)
 
     def slowest(self, agent: Agent, report: pb.SlowestSplit) -> list[Effect]:
         """A task says how far its slowest split is; it hears how far those of the others are."""
@@ -199,7 +199,7 @@ class Streams:
         if job.stream is None or not report.ack:
             return []
         job.stream.alignment.remove((report.key.stage, report.key.task))
-        effects = job.stream.checkpoints.finished(decode_ack(report.ack), now)
+        effects = job.stream.checkpoints.finished(decode_snapshot_ack(report.ack), now)
         return self._orders.follow(job, effects, now)
 
     def sink_report(self, job: Job, report: pb.SinkReport, now: float) -> list[Effect]:

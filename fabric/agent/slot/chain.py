@@ -134,7 +134,7 @@ class SlotChain:
         """See `StreamChain`."""
         return self._call(edge_over=edge)
 
-    def on_others(self, node: str, time_us: int) -> None:
+    def on_watermark_alignment(self, node: str, time_us: int) -> None:
         """See `StreamChain`."""
         self._call(others=sp.NodeTime(node=node, time_us=time_us))
 

@@ -102,7 +102,7 @@ class _Stepper:
             case "abort":
                 chain.on_abort(step.abort)
             case "others":
-                chain.on_others(step.others.node, step.others.time_us)
+                chain.on_watermark_alignment(step.others.node, step.others.time_us)
             case other:
                 raise InternalError(f"a chain was called by {other}")
         return []

@@ -16,7 +16,7 @@ from fabric.operators.contract import Batches, Snapshot
 
 
 @runtime_checkable
-class Away(Protocol):
+class RemoteSnapshot(Protocol):
     """A snapshot that its process stores by itself."""
 
     def stored_files(self) -> tuple[FileRecord, ...]:
@@ -49,7 +49,7 @@ class StreamChain(Protocol):
     def slowest(self) -> dict[str, int]:
         """By node whose splits stay together: the watermark of the slowest."""
 
-    def on_others(self, node: str, time_us: int) -> None:
+    def on_watermark_alignment(self, node: str, time_us: int) -> None:
         """The slowest split of `node` that other tasks read."""
 
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
@@ -74,7 +74,7 @@ class StreamChain(Protocol):
     def take_side(self) -> dict[str, Batches]:
         """Rows for side outputs since the last call."""
 
-    def on_barrier(self, checkpoint: int) -> Mapping[str, Snapshot | Away]:
+    def on_barrier(self, checkpoint: int) -> Mapping[str, Snapshot | RemoteSnapshot]:
         """The state of every operator as of now."""
 
     def on_complete(self, checkpoint: int) -> None:

@@ -19,7 +19,14 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipes import Item
-from fabric.checkpoint.alignment import Alignment, GiveUp, Hold, Ignore, Outcome, Snapshot
+from fabric.checkpoint.alignment import (
+    Alignment,
+    DeclineSnapshot,
+    Hold,
+    Ignore,
+    Outcome,
+    TakeSnapshot,
+)
 from fabric.event_time import BEGINNING, END_OF_TIME, least
 from fabric.flight.header import Event
 from fabric.io.readers.reader import JOINED_ROWS as SMALL_ROWS
@@ -31,7 +38,7 @@ SOURCES: Channel = (-1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class EdgeRows:
     """Rows of an edge."""
 
     edge: int
@@ -39,7 +46,7 @@ class Came:
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class EdgeWatermark:
     """The watermark of an edge."""
 
     edge: int
@@ -47,28 +54,14 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeOver:
+class EdgeEnd:
     """All producers of an edge have ended."""
 
     edge: int
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
-    """Every channel has come to the barrier of a checkpoint: take the snapshot now."""
-
-    checkpoint: int
-
-
-@dataclass(frozen=True, slots=True)
-class Decline:
-    """This task will have nothing in a checkpoint."""
-
-    checkpoint: int
-    reason: str
-
-
-Event_ = Came | Time | EdgeOver | Take | Decline
+ChannelEvent = EdgeRows | EdgeWatermark | EdgeEnd | TakeSnapshot | DeclineSnapshot
+"""What a task does next; of a barrier, what its alignment says."""
 
 
 class Channels:
@@ -103,7 +96,7 @@ class Channels:
         """The newest checkpoint that the task is through with: taken, declined or given up."""
         return self._alignment.over
 
-    def item(self, edge: int, item: Item) -> Iterator[Event_]:
+    def item(self, edge: int, item: Item) -> Iterator[ChannelEvent]:
         """Something came over an edge.
 
         Events go to all partitions of an edge: those of producers that have no rows for this task,
@@ -112,26 +105,26 @@ class Channels:
         if item.producer in self._times[edge]:
             yield from self._take((edge, item.producer), item)
 
-    def items(self, items: Iterable[tuple[int, Item]]) -> Iterator[Event_]:
+    def items(self, items: Iterable[tuple[int, Item]]) -> Iterator[ChannelEvent]:
         """Several things came, each over its edge."""
         for edge, item in items:
             yield from self.item(edge, item)
 
-    def trigger(self, checkpoint: int) -> Iterator[Event_]:
+    def trigger(self, checkpoint: int) -> Iterator[ChannelEvent]:
         """The task's own sources have come to a barrier."""
         yield from self._follow(self._alignment.on_barrier(SOURCES, checkpoint))
 
-    def sources_ended(self) -> Iterator[Event_]:
+    def sources_ended(self) -> Iterator[ChannelEvent]:
         """The task's own sources have no more rows: they hold back no barrier."""
         yield from self._follow(self._alignment.on_end(SOURCES))
 
-    def aborted(self, checkpoint: int) -> Iterator[Event_]:
+    def aborted(self, checkpoint: int) -> Iterator[ChannelEvent]:
         """A checkpoint was given up elsewhere."""
         yield from self._follow(self._alignment.on_abort(checkpoint))
 
     # ---- inside
 
-    def _take(self, channel: Channel, item: Item) -> Iterator[Event_]:
+    def _take(self, channel: Channel, item: Item) -> Iterator[ChannelEvent]:
         if self._alignment.is_held(channel):
             size = item.batch.nbytes if isinstance(item, Rows) else 0
             self._kept[channel].append(item)
@@ -139,10 +132,10 @@ class Channels:
         else:
             yield from self._pass(channel, item)
 
-    def _pass(self, channel: Channel, item: Item) -> Iterator[Event_]:
+    def _pass(self, channel: Channel, item: Item) -> Iterator[ChannelEvent]:
         edge, producer = channel
         if isinstance(item, Rows):
-            yield Came(edge, item.batch)
+            yield EdgeRows(edge, item.batch)
             return
         match item.event:
             case Event.WATERMARK:
@@ -153,29 +146,27 @@ class Channels:
                 self._open[edge].discard(producer)
                 yield from self._time(edge, producer, END_OF_TIME)
                 if not self._open[edge]:
-                    yield EdgeOver(edge)
+                    yield EdgeEnd(edge)
                 yield from self._follow(self._alignment.on_end(channel))
 
-    def _time(self, edge: int, producer: int, time_us: int) -> Iterator[Event_]:
+    def _time(self, edge: int, producer: int, time_us: int) -> Iterator[ChannelEvent]:
         times = self._times[edge]
         times[producer] = time_us
         now = least(times.values())
         if now != self._edge_times[edge] and self._open[edge]:
             self._edge_times[edge] = now
-            yield Time(edge, now)
+            yield EdgeWatermark(edge, now)
 
-    def _follow(self, outcomes: Iterable[Outcome]) -> Iterator[Event_]:
+    def _follow(self, outcomes: Iterable[Outcome]) -> Iterator[ChannelEvent]:
         for outcome in outcomes:
             match outcome:
-                case Snapshot(checkpoint=checkpoint):
-                    yield Take(checkpoint)
-                case GiveUp(checkpoint=checkpoint, reason=reason):
-                    yield Decline(checkpoint, reason)
+                case TakeSnapshot() | DeclineSnapshot():
+                    yield outcome
                 case Hold() | Ignore():
                     pass
         yield from self._let_go()
 
-    def _let_go(self) -> Iterator[Event_]:
+    def _let_go(self) -> Iterator[ChannelEvent]:
         """Pass on what was kept, as far as nothing holds it."""
         for channel, kept in self._kept.items():
             while kept and not self._alignment.is_held(channel):
@@ -185,41 +176,43 @@ class Channels:
 JOINED_ROWS = 65_536
 
 
-def joined(events: Iterable[Event_]) -> Iterator[Event_]:
+def joined(events: Iterable[ChannelEvent]) -> Iterator[ChannelEvent]:
     """The same events with rows of an edge joined, and of its watermarks the last.
 
     Barriers and ends stay where they are among the rows. Rows may come before a watermark that was
     sent before them: it promises something of what comes later, and only fires and purges.
 
-    >>> rows = [Came(1, pa.record_batch({"a": [n]})) for n in range(3)]
-    >>> found = list(joined([rows[0], Time(1, 5), rows[1], rows[2], Time(1, 7)]))
+    >>> rows = [EdgeRows(1, pa.record_batch({"a": [n]})) for n in range(3)]
+    >>> found = list(joined([rows[0], EdgeWatermark(1, 5), rows[1], rows[2], EdgeWatermark(1, 7)]))
     >>> found[0].batch["a"].to_pylist(), found[1:]
-    ([0, 1, 2], [Time(edge=1, time_us=7)])
+    ([0, 1, 2], [EdgeWatermark(edge=1, time_us=7)])
     """
     waiting: dict[int, list[pa.RecordBatch]] = {}
     times: dict[int, int] = {}
     n_rows = 0
     for event in events:
-        if isinstance(event, Came):
+        if isinstance(event, EdgeRows):
             waiting.setdefault(event.edge, []).append(event.batch)
             n_rows += event.batch.num_rows
             if n_rows < JOINED_ROWS:
                 continue
-        elif isinstance(event, Time):
+        elif isinstance(event, EdgeWatermark):
             times[event.edge] = event.time_us
             continue
         yield from _let_go(waiting, times)
         n_rows = 0
-        if not isinstance(event, Came):
+        if not isinstance(event, EdgeRows):
             yield event
     yield from _let_go(waiting, times)
 
 
-def _let_go(waiting: dict[int, list[pa.RecordBatch]], times: dict[int, int]) -> Iterator[Event_]:
+def _let_go(
+    waiting: dict[int, list[pa.RecordBatch]], times: dict[int, int]
+) -> Iterator[ChannelEvent]:
     for edge, batches in waiting.items():
         for batch in _runs(batches):
-            yield Came(edge, batch)
-    yield from (Time(edge, time_us) for edge, time_us in times.items())
+            yield EdgeRows(edge, batch)
+    yield from (EdgeWatermark(edge, time_us) for edge, time_us in times.items())
     waiting.clear()
     times.clear()
 

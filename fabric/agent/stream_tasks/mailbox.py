@@ -35,14 +35,14 @@ class CheckpointOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class SlowestSplit:
     """How far the slowest split is that other tasks read of what `node` keeps together."""
 
     node: str
     time_us: int
 
 
-Order = Trigger | CheckpointOver | Others
+Order = Trigger | CheckpointOver | SlowestSplit
 
 
 class Mailbox:

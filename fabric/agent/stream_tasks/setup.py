@@ -29,7 +29,7 @@ from fabric.agent.stream_tasks.edges import Edges, Meeting
 from fabric.agent.stream_tasks.mailbox import Mailbox, Progress
 from fabric.agent.stream_tasks.restore import Restored, context_of, splits_of, state_of
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
-from fabric.agent.stream_tasks.snapshots import Uploads
+from fabric.agent.stream_tasks.snapshots import SnapshotUploads
 from fabric.agent.stream_tasks.sources import Sources
 from fabric.agent.stream_tasks.task import StreamTask
 from fabric.cancellation import Cancellation
@@ -89,7 +89,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         storage = FolderStorage(Path(stream.folder))
         storage.prepare(spec.id.job)
-        uploads = Uploads(storage, spec, parts.clock, parts.mailbox.say)
+        uploads = SnapshotUploads(storage, spec, parts.clock, parts.mailbox.say)
         stack.callback(uploads.close)
         top = root.input if isinstance(root, Sink) else root
         restored = Restored(storage, spec.id.job, spec.id.task, parts.n_tasks, stream)

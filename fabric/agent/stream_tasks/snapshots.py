@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from fabric import failpoints
 from fabric.agent.attempts import TaskSpec
-from fabric.agent.stream_tasks.chain import Away
+from fabric.agent.stream_tasks.chain import RemoteSnapshot
 from fabric.agent.stream_tasks.mailbox import Say
-from fabric.checkpoint.codec import encode_ack
-from fabric.checkpoint.manifest import Ack, FileRecord, SinkHandle, TaskSnapshot
+from fabric.checkpoint.codec import encode_snapshot_ack
+from fabric.checkpoint.manifest import FileRecord, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.checkpoint.storage import SnapshotStorage
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
@@ -26,11 +26,11 @@ from fabric.operators.snapshots import key_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class PendingSnapshot:
     """What a task has at a barrier, by node: state, positions of sources, what sinks prepared."""
 
     checkpoint: int
-    states: Mapping[str, Snapshot | Away] = field(default_factory=dict)
+    states: Mapping[str, Snapshot | RemoteSnapshot] = field(default_factory=dict)
     positions: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     handles: Mapping[str, tuple[SinkHandle, ...]] = field(default_factory=dict)
     through: int = 0
@@ -42,7 +42,7 @@ class Taken:
         return sorted({*self.states, *self.positions, *self.handles})
 
 
-class Uploads:
+class SnapshotUploads:
     """Stores what one task attempt takes; `say` is called from its thread."""
 
     def __init__(self, storage: SnapshotStorage, spec: TaskSpec, clock: Clock, say: Say) -> None:
@@ -50,38 +50,38 @@ class Uploads:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"snapshots {spec.id}")
         self._closed = False
 
-    def begin(self, taken: Taken) -> None:
+    def store(self, pending: PendingSnapshot) -> None:
         """Store it beside the task, then say so."""
-        self._pool.submit(self._store_and_say, taken, self._clock.monotonic_s())
+        self._pool.submit(self._store_and_say, pending, self._clock.monotonic_s())
 
     def decline(self, checkpoint: int, error: FabricError) -> None:
         """Say that this task has nothing in `checkpoint`."""
         self._tell(pb.Checkpointed(checkpoint=checkpoint, declined=to_detail(error)))
 
-    def last(self, taken: Taken) -> bytes:
+    def store_final(self, pending: PendingSnapshot) -> bytes:
         """Store what the task has at its end, after all that was begun; returns its ack."""
-        ack = self._pool.submit(self._store, taken).result()
-        return encode_ack(ack)
+        ack = self._pool.submit(self._store, pending).result()
+        return encode_snapshot_ack(ack)
 
     def close(self) -> None:
         """Wait for what is under way; it tells nobody any more."""
         self._closed = True
         self._pool.shutdown(cancel_futures=True)
 
-    def _store_and_say(self, taken: Taken, began_s: float) -> None:
+    def _store_and_say(self, pending: PendingSnapshot, began_s: float) -> None:
         try:
-            ack = self._store(taken)
+            ack = self._store(pending)
         except Exception as error:
             known = error if isinstance(error, FabricError) else InternalError(repr(error))
             if not self._closed:
-                self.decline(taken.checkpoint, known)
+                self.decline(pending.checkpoint, known)
             return
         failpoints.reach("stream.snapshot-stored")
         if not self._closed:
             self._tell(
                 pb.Checkpointed(
-                    checkpoint=taken.checkpoint,
-                    ack=encode_ack(ack),
+                    checkpoint=pending.checkpoint,
+                    ack=encode_snapshot_ack(ack),
                     seconds=self._clock.monotonic_s() - began_s,
                     bytes=sum(snapshot.n_bytes for snapshot in ack.snapshots),
                 )
@@ -91,41 +91,41 @@ class Uploads:
         report.key.CopyFrom(self._spec.key)
         self._say(pb.AgentMessage(checkpointed=report))
 
-    def _store(self, taken: Taken) -> Ack:
+    def _store(self, pending: PendingSnapshot) -> SnapshotAck:
         spec = self._spec
-        return Ack(
-            checkpoint=taken.checkpoint,
+        return SnapshotAck(
+            checkpoint=pending.checkpoint,
             stage=spec.id.stage,
             task=spec.id.task,
             attempt=spec.id.attempt,
             epoch=spec.epoch,
-            snapshots=tuple(self._node(taken, node) for node in taken.nodes),
-            taken=taken.through,
+            snapshots=tuple(self._node(pending, node) for node in pending.nodes),
+            taken=pending.through,
         )
 
-    def _node(self, taken: Taken, node: str) -> TaskSnapshot:
+    def _node(self, pending: PendingSnapshot, node: str) -> TaskSnapshot:
         spec = self._spec
         if self._closed:
             raise CancelledError("the task has ended")
-        files = self._files(taken, node)
+        files = self._files(pending, node)
         return TaskSnapshot(
             node=node,
             task=spec.id.task,
             attempt=spec.id.attempt,
             key_groups=key_groups(spec.id.task, max(1, spec.deploy.n_tasks)),
             files=files,
-            positions=tuple(sorted(taken.positions.get(node, {}).items())),
-            handles=taken.handles.get(node, ()),
+            positions=tuple(sorted(pending.positions.get(node, {}).items())),
+            handles=pending.handles.get(node, ()),
         )
 
-    def _files(self, taken: Taken, node: str) -> tuple[FileRecord, ...]:
+    def _files(self, pending: PendingSnapshot, node: str) -> tuple[FileRecord, ...]:
         """The state of a node, stored here or where it is."""
-        spec, state = self._spec, taken.states.get(node)
-        if isinstance(state, Away):
+        spec, state = self._spec, pending.states.get(node)
+        if isinstance(state, RemoteSnapshot):
             failpoints.reach("stream.snapshot-storing")
             return state.stored_files()
         writer = self._storage.writer(
-            spec.id.job, taken.checkpoint, node, spec.id.task, spec.id.attempt
+            spec.id.job, pending.checkpoint, node, spec.id.task, spec.id.attempt
         )
         try:
             if state is not None:

@@ -13,15 +13,13 @@ import pyarrow as pa
 
 from fabric import failpoints
 from fabric.agent.outputs import Outputs
-from fabric.agent.stream_tasks.chain import Away, StreamChain
+from fabric.agent.stream_tasks.chain import RemoteSnapshot, StreamChain
 from fabric.agent.stream_tasks.channels import (
-    Came,
+    ChannelEvent,
     Channels,
-    Decline,
-    EdgeOver,
-    Event_,
-    Take,
-    Time,
+    EdgeEnd,
+    EdgeRows,
+    EdgeWatermark,
     joined,
 )
 from fabric.agent.stream_tasks.edges import Edges
@@ -29,14 +27,15 @@ from fabric.agent.stream_tasks.mailbox import (
     CheckpointOver,
     Mailbox,
     Order,
-    Others,
     Progress,
+    SlowestSplit,
     Trigger,
 )
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
-from fabric.agent.stream_tasks.snapshots import Taken, Uploads
+from fabric.agent.stream_tasks.snapshots import PendingSnapshot, SnapshotUploads
 from fabric.agent.stream_tasks.sources import Read, Sources
 from fabric.cancellation import Cancellation
+from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.clock import Clock
 from fabric.errors import DataError, ExpressionError, ExternalError, FabricError
@@ -64,7 +63,7 @@ class StreamTask:
         outputs: Outputs,
         sink: StreamSink | None,
         results: Results | None,
-        uploads: Uploads,
+        uploads: SnapshotUploads,
         mailbox: Mailbox,
         progress: Progress,
         cancellation: Cancellation,
@@ -77,7 +76,7 @@ class StreamTask:
         self._sink, self._results, self._uploads = sink, results, uploads
         self._mailbox, self._cancellation, self._clock = mailbox, cancellation, clock
         self._progress = progress
-        self._told_us: dict[str, int] = {}
+        self._sent_us: dict[str, int] = {}
         """The watermark that consumers of each branch were told."""
         self._unreadable = unreadable
         """The side of rows that can't be read."""
@@ -99,10 +98,10 @@ class StreamTask:
                 self._obey(order)
             self._tick()  # before the first rows, too: some need to know what time it is
             self._read()
-            self._tell_time()
+            self._send_watermarks()
             if not self._outputs.wanted and self._sink is None:
                 break
-        return self._uploads.last(self._taken(FINAL))
+        return self._uploads.store_final(self._pending_snapshot(FINAL))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What sources and operators have counted, by node path."""
@@ -149,24 +148,24 @@ class StreamTask:
                 where = self._sources.whereabouts(read.edge, read.rows)
                 told = type(error)(f"{error.message}; {where}", **asdict(error.where))
                 raise told from error
-            self._tell_time()
+            self._send_watermarks()
 
-    def _follow(self, events: Iterator[Event_]) -> None:
+    def _follow(self, events: Iterator[ChannelEvent]) -> None:
         for event in events:
             match event:
-                case Came(edge=edge, batch=batch):
+                case EdgeRows(edge=edge, batch=batch):
                     failpoints.reach("stream.rows-came")
                     self.rows_in += batch.num_rows
                     self._emit(self._chain.on_batch(edge, batch))
-                case Time(edge=edge, time_us=time_us):
+                case EdgeWatermark(edge=edge, time_us=time_us):
                     self._emit(self._chain.on_watermark(edge, time_us))
-                    self._tell_time()
-                case EdgeOver(edge=edge):
+                    self._send_watermarks()
+                case EdgeEnd(edge=edge):
                     self._edges.over(edge)
                     self._emit(self._chain.on_end(edge))
-                case Take(checkpoint=checkpoint):
-                    self._snapshot(checkpoint)
-                case Decline(checkpoint=checkpoint, reason=reason):
+                case TakeSnapshot(checkpoint=checkpoint):
+                    self._take_snapshot(checkpoint)
+                case DeclineSnapshot(checkpoint=checkpoint, reason=reason):
                     self._uploads.decline(checkpoint, ExternalError(reason))
 
     def _obey(self, order: Order) -> None:
@@ -180,8 +179,8 @@ class StreamTask:
                 self._sources.on_complete(checkpoint)
                 if self._sink is not None:
                     self._sink.on_complete(checkpoint)
-            case Others(node=node, time_us=time_us):
-                self._chain.on_others(node, time_us)
+            case SlowestSplit(node=node, time_us=time_us):
+                self._chain.on_watermark_alignment(node, time_us)
             case CheckpointOver(checkpoint=checkpoint):
                 self._chain.on_abort(checkpoint)
                 self._follow(self._channels.aborted(checkpoint))
@@ -231,30 +230,30 @@ class StreamTask:
         self._progress.tell(now_s, self.rows_in, written, reached, self.counts)
         self._progress.tell_slowest(now_s, chain.slowest)
 
-    def _tell_time(self) -> None:
+    def _send_watermarks(self) -> None:
         for branch, time_us in self._chain.watermarks.items():
-            if time_us != self._told_us.get(branch, BEGINNING):
-                self._told_us[branch] = time_us
+            if time_us != self._sent_us.get(branch, BEGINNING):
+                self._sent_us[branch] = time_us
                 self._outputs.mark(Event.WATERMARK, time_us, branch)
 
     # ---- checkpoints
 
-    def _snapshot(self, checkpoint: int) -> None:
+    def _take_snapshot(self, checkpoint: int) -> None:
         failpoints.reach("stream.barrier-came")
         try:
-            taken = self._taken(checkpoint)
+            pending = self._pending_snapshot(checkpoint)
         except FabricError as error:
             if self._sink is not None and self._sink.is_broken:
                 raise  # it may have lost rows: no later checkpoint must pass for whole
             self._uploads.decline(checkpoint, error)
         else:
-            self._uploads.begin(taken)
+            self._uploads.store(pending)
         self._outputs.mark(Event.BARRIER, checkpoint)
         failpoints.reach("stream.barrier-sent")
 
-    def _taken(self, checkpoint: int) -> Taken:
+    def _pending_snapshot(self, checkpoint: int) -> PendingSnapshot:
         last = checkpoint == FINAL
-        states: dict[str, Snapshot | Away] = (
+        states: dict[str, Snapshot | RemoteSnapshot] = (
             {} if last else dict(self._chain.on_barrier(checkpoint))
         )
         handles: dict[str, tuple[SinkHandle, ...]] = {}
@@ -263,7 +262,7 @@ class StreamTask:
             states[sink.node] = sink.snapshot()
         if self._results is not None:
             states[f"{self._node}#result"] = self._results.on_barrier()
-        return Taken(
+        return PendingSnapshot(
             checkpoint=checkpoint,
             states={node: state for node, state in states.items() if state != Files()},
             positions=self._sources.on_barrier(checkpoint),

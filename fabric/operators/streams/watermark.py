@@ -75,9 +75,9 @@ class WatermarkOperator(Operator):
         """The split that other tasks may have to wait for."""
         return self._source.slowest()
 
-    def on_others(self, time_us: int) -> None:
+    def on_watermark_alignment(self, time_us: int) -> None:
         """Splits wait for those of other tasks, too."""
-        self._source.others_us = time_us
+        self._source.slowest_elsewhere_us = time_us
 
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """The rows with usable times, and what each knew."""

@@ -34,15 +34,8 @@ from fabric.state.column_stores.contract import (
     Times,
     columns_of,
 )
-from fabric.state.column_stores.run_files import (
-    BLOCK_ROWS,
-    Blocks,
-    Folder,
-    InMemory,
-    places,
-    sorted_places,
-    stored_schema,
-)
+from fabric.state.column_stores.run_files import BLOCK_ROWS, Blocks, Folder, InMemory
+from fabric.state.column_stores.run_index import places, sorted_places, stored_schema
 from fabric.state.column_stores.scans import (
     Asked,
     Run,

@@ -28,11 +28,11 @@ from fabric.state.column_stores.contract import (
     Span,
     Times,
 )
-from fabric.state.column_stores.run_files import (
+from fabric.state.column_stores.run_files import Blocks
+from fabric.state.column_stores.run_index import (
     HASH,
     SHIFT,
     TIME,
-    Blocks,
     Index,
     Place,
     places,

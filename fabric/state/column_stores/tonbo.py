@@ -11,7 +11,6 @@ rows than live ones is written anew. Checkpoints hold runs, so any engine restor
 from __future__ import annotations
 
 import itertools
-import threading
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric.errors import StorageError
 from fabric.process import give_back
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores import scans
@@ -36,10 +34,11 @@ from fabric.state.column_stores.contract import (
     Stored,
     Times,
 )
-from fabric.state.column_stores.run_files import Folder, stored_schema
+from fabric.state.column_stores.run_files import Folder
+from fabric.state.column_stores.run_index import stored_schema
 from fabric.state.column_stores.runs import RunSnapshot, RunStore
 from fabric.state.column_stores.scans import Run
-from fabric.state.column_stores.tonbo_generation import Generation
+from fabric.state.column_stores.tonbo_generation import Generation, Pin
 from fabric.state.column_stores.tonbo_rows import KEY_BYTES, U64, Coding, Piece, joined
 
 DEAD_ROWS = 1 << 16
@@ -189,7 +188,7 @@ class TonboStore(ColumnStore):
         pinned = {}
         for number, each in self._generations.items():
             if each.pin is None or each.pin.failed:
-                each.pin = Pin(each.read(), self)
+                each.pin = Pin(each.read(), self.runs_of)
                 each.floor = ALL_TIMES[0]
             pinned[number] = each.pin, each.floor
         return TonboSnapshot(self.schema, self.order, pinned)
@@ -252,35 +251,6 @@ class TonboSnapshot:
     def discard(self) -> None:
         """See `Snapshot.discard`."""
         self._pinned.clear()
-
-
-class Pin:
-    """Runs with the rows of a generation at one moment, made of `pieces` when first asked for."""
-
-    def __init__(self, pieces: Iterator[Piece], store: TonboStore) -> None:
-        self._lock = threading.Lock()
-        self._runs: tuple[Run, ...] | None = None
-        self._left: tuple[Iterator[Piece], TonboStore] | None = pieces, store
-        self.failed = False
-        """The runs could not be made, and what they are made of is gone."""
-
-    @classmethod
-    def of(cls, runs: tuple[Run, ...]) -> Pin:
-        """Of runs that are there."""
-        pin = cls.__new__(cls)
-        pin._lock, pin._runs, pin._left, pin.failed = threading.Lock(), runs, None, False
-        return pin
-
-    def runs(self) -> tuple[Run, ...]:
-        """In any thread."""
-        with self._lock:
-            if self._runs is None:
-                if self._left is None:
-                    raise StorageError("the rows of a snapshot could not be written before")
-                (pieces, store), self._left, self.failed = self._left, None, True
-                self._runs = store.runs_of(pieces)
-                self.failed = False
-            return self._runs
 
 
 def _merged(streams: Sequence[Iterator[Piece]]) -> Iterator[Piece]:

@@ -2,18 +2,21 @@
 
 One job: `Generation`. It knows which hashes it may have (`_Filter`), and which rows were deleted or
 have expired (`_Gone`). Tonbo is told of neither: it never takes a row out of its files, and a scan
-passes each of its tombstones, too. Rows that are gone are left out where rows are read.
+passes each of its tombstones, too. Rows that are gone are left out where rows are read. A `Pin`
+keeps the rows of a generation at one moment, for a snapshot.
 """
 
 from __future__ import annotations
 
 import shutil
+import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,12 +33,9 @@ from fabric.state.column_stores.contract import (
     Span,
     Times,
 )
-from fabric.state.column_stores.run_files import FILTER_BITS, SHIFT
-from fabric.state.column_stores.scans import in_span
+from fabric.state.column_stores.run_index import FILTER_BITS, SHIFT
+from fabric.state.column_stores.scans import Run, in_span
 from fabric.state.column_stores.tonbo_rows import U64, Coding, Piece
-
-if TYPE_CHECKING:
-    from fabric.state.column_stores.tonbo import Pin
 
 PUT_ROWS = 1 << 13
 """Rows that are put at once."""
@@ -269,3 +269,34 @@ def _opened(path: Path, coding: Coding) -> Store:
 def _removed(store: Store, path: Path) -> None:
     store.close(note=False)
     shutil.rmtree(path, ignore_errors=True)
+
+
+class Pin:
+    """Runs with the rows of a generation at one moment, made of `pieces` when first asked for."""
+
+    def __init__(
+        self, pieces: Iterator[Piece], runs_of: Callable[[Iterator[Piece]], tuple[Run, ...]]
+    ) -> None:
+        self._lock = threading.Lock()
+        self._runs: tuple[Run, ...] | None = None
+        self._left: Callable[[], tuple[Run, ...]] | None = partial(runs_of, pieces)
+        self.failed = False
+        """The runs could not be made, and what they are made of is gone."""
+
+    @classmethod
+    def of(cls, runs: tuple[Run, ...]) -> Pin:
+        """Of runs that are there."""
+        pin = cls.__new__(cls)
+        pin._lock, pin._runs, pin._left, pin.failed = threading.Lock(), runs, None, False
+        return pin
+
+    def runs(self) -> tuple[Run, ...]:
+        """In any thread."""
+        with self._lock:
+            if self._runs is None:
+                if self._left is None:
+                    raise StorageError("the rows of a snapshot could not be written before")
+                make, self._left, self.failed = self._left, None, True
+                self._runs = make()
+                self.failed = False
+            return self._runs

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import ConfigError
 from fabric.state.column_stores.contract import Found, Hashes, Order, Times
-from fabric.state.column_stores.run_files import SHIFT, sorted_places
+from fabric.state.column_stores.run_index import SHIFT, sorted_places
 
 KEY, _REST = "key", "rest"
 KEY_BYTES = 24

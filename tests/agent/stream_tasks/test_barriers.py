@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipes import Item, Mark
-from fabric.agent.stream_tasks.channels import Came, Channels, Decline, Take
+from fabric.agent.stream_tasks.channels import Channels, EdgeRows
+from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.flight.header import Event
 
 N_BARRIERS, RESTORED = 5, 10
@@ -67,16 +68,16 @@ def test_wrong_barriers_change_nothing(seed: int, n: int) -> None:
             events = list(channels.item(0, left[producer].pop(0)))
         for event in events:
             match event:
-                case Came(batch=batch):
+                case EdgeRows(batch=batch):
                     came[batch["p"][0].as_py()].append(batch["v"][0].as_py())
-                case Take(checkpoint=checkpoint):
+                case TakeSnapshot(checkpoint=checkpoint):
                     assert checkpoint > RESTORED
                     assert checkpoint not in over, "a checkpoint was taken twice, or after all"
                     over.add(checkpoint)
                     for p in range(n):
                         cut = before[p].get(checkpoint, len(values(queues[p])))
                         assert len(came[p]) == cut, f"checkpoint {checkpoint}, channel {p}"
-                case Decline(checkpoint=checkpoint):
+                case DeclineSnapshot(checkpoint=checkpoint):
                     over.add(checkpoint)
     for p in range(n):
         assert came[p] == values(queues[p]), "a row was lost, doubled, or passed by another"

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.agent.pipes import Mark, Rows
-from fabric.agent.stream_tasks.channels import Came, Channels, Decline, EdgeOver, Take, Time
+from fabric.agent.stream_tasks.channels import Channels, EdgeEnd, EdgeRows, EdgeWatermark
+from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.event_time import IDLE
 from fabric.flight.header import Event
 
@@ -25,7 +26,7 @@ def end(producer):
 
 
 def values(events):
-    return [event.batch.column(0)[0].as_py() for event in events if isinstance(event, Came)]
+    return [event.batch.column(0)[0].as_py() for event in events if isinstance(event, EdgeRows)]
 
 
 @st.composite
@@ -63,10 +64,10 @@ def test_a_snapshot_holds_what_came_before_its_barrier_on_every_channel(data, n)
         producer = data.draw(st.sampled_from([p for p in range(n) if left[p]]))
         for event in channels.item(0, left[producer].pop(0)):
             seen += values([event])
-            if isinstance(event, Take):
+            if isinstance(event, TakeSnapshot):
                 taken[event.checkpoint] = set(seen)
-            over += isinstance(event, EdgeOver)
-            assert not isinstance(event, Decline)
+            over += isinstance(event, EdgeEnd)
+            assert not isinstance(event, DeclineSnapshot)
     for producer in range(n):
         mine = [v for v in seen if v // 100 == producer]
         assert mine == sorted(mine)
@@ -85,7 +86,7 @@ def test_a_barrier_that_others_owe_is_given_up_when_too_much_waits():
     assert list(channels.item(0, rows(0, 1))) == []
     *events, decline = (event for v in (2, 3) for event in channels.item(0, rows(0, v)))
     found = [*events, decline]
-    (given_up,) = (event for event in found if isinstance(event, Decline))
+    (given_up,) = (event for event in found if isinstance(event, DeclineSnapshot))
     assert given_up.checkpoint == 1
     assert "wait for the barriers of 1 of 2 channels" in given_up.reason
     assert values(found) == [1, 2, 3]
@@ -105,18 +106,18 @@ def test_own_sources_are_a_channel():
     channels = Channels({0: [0]}, has_sources=True, held_bytes_max=1 << 20)
     assert list(channels.trigger(1)) == []
     assert channels.sources_held
-    assert list(channels.item(0, barrier(0, 1))) == [Take(1)]
+    assert list(channels.item(0, barrier(0, 1))) == [TakeSnapshot(1)]
     assert not channels.sources_held
     alone = Channels({}, has_sources=True, held_bytes_max=0)
-    assert list(alone.trigger(5)) == [Take(5)]
+    assert list(alone.trigger(5)) == [TakeSnapshot(5)]
     assert list(alone.trigger(5)) == []
 
 
 def test_sources_that_ended_hold_nothing():
     channels = Channels({0: [0]}, has_sources=True, held_bytes_max=1 << 20)
     assert list(channels.item(0, barrier(0, 1))) == []
-    assert list(channels.sources_ended()) == [Take(1)]
-    assert list(channels.item(0, barrier(0, 2))) == [Take(2)]
+    assert list(channels.sources_ended()) == [TakeSnapshot(1)]
+    assert list(channels.item(0, barrier(0, 2))) == [TakeSnapshot(2)]
 
 
 def test_the_time_of_an_edge_is_the_least_of_its_producers():
@@ -126,12 +127,14 @@ def test_the_time_of_an_edge_is_the_least_of_its_producers():
         return list(channels.item(3, Mark(producer, Event.WATERMARK, value)))
 
     assert time(0, 50) == []
-    assert time(1, 40) == [Time(3, 40)]
-    assert time(1, IDLE) == [Time(3, 50)]
-    assert time(0, IDLE) == [Time(3, IDLE)]
-    assert time(1, 60) == [Time(3, 60)]
-    assert list(channels.item(3, end(1))) == [Time(3, IDLE)], "an idle one may still have rows"
-    assert list(channels.item(3, end(0))) == [EdgeOver(3)]
+    assert time(1, 40) == [EdgeWatermark(3, 40)]
+    assert time(1, IDLE) == [EdgeWatermark(3, 50)]
+    assert time(0, IDLE) == [EdgeWatermark(3, IDLE)]
+    assert time(1, 60) == [EdgeWatermark(3, 60)]
+    assert list(channels.item(3, end(1))) == [EdgeWatermark(3, IDLE)], (
+        "an idle one may still have rows"
+    )
+    assert list(channels.item(3, end(0))) == [EdgeEnd(3)]
 
 
 def test_events_of_producers_without_rows_for_the_task_change_nothing():
@@ -139,5 +142,5 @@ def test_events_of_producers_without_rows_for_the_task_change_nothing():
     channels = Channels({2: [0]}, has_sources=False, held_bytes_max=0)
     for mark in (Mark(1, Event.WATERMARK, 5), barrier(1, 1), end(1)):
         assert list(channels.item(2, mark)) == []
-    assert list(channels.item(2, barrier(0, 1))) == [Take(1)]
-    assert EdgeOver(2) in list(channels.item(2, end(0)))
+    assert list(channels.item(2, barrier(0, 1))) == [TakeSnapshot(1)]
+    assert EdgeEnd(2) in list(channels.item(2, end(0)))

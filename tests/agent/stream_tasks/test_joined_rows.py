@@ -12,40 +12,41 @@ from hypothesis import strategies as st
 from fabric.agent.stream_tasks.channels import (
     JOINED_ROWS,
     SMALL_ROWS,
-    Came,
-    Decline,
-    EdgeOver,
-    Event_,
-    Take,
-    Time,
+    ChannelEvent,
+    EdgeEnd,
+    EdgeRows,
+    EdgeWatermark,
     joined,
 )
+from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 
 EDGES = st.integers(0, 2)
 
 
-def rows(edge: int, first: int, n_rows: int) -> Came:
-    return Came(edge, pa.record_batch({"n": pa.array(range(first, first + n_rows), pa.int64())}))
+def rows(edge: int, first: int, n_rows: int) -> EdgeRows:
+    return EdgeRows(
+        edge, pa.record_batch({"n": pa.array(range(first, first + n_rows), pa.int64())})
+    )
 
 
 EVENTS = st.one_of(
     st.builds(rows, EDGES, st.integers(0, 1000), st.sampled_from([0, 1, 3, SMALL_ROWS + 1])),
-    st.builds(Time, EDGES, st.integers(-5, 5)),
-    st.builds(Take, st.integers(1, 3)),
-    st.builds(EdgeOver, EDGES),
-    st.builds(Decline, st.integers(1, 3), st.just("why")),
+    st.builds(EdgeWatermark, EDGES, st.integers(-5, 5)),
+    st.builds(TakeSnapshot, st.integers(1, 3)),
+    st.builds(EdgeEnd, EDGES),
+    st.builds(DeclineSnapshot, st.integers(1, 3), st.just("why")),
 )
 
 
-def shown(events: list[Event_]) -> list[object]:
+def shown(events: list[ChannelEvent]) -> list[object]:
     """By stretch between events that stay: rows of each edge, its last watermark, that event."""
     found: list[object] = []
     came: dict[int, list[int]] = defaultdict(list)
     times: dict[int, int] = {}
     for event in [*events, None]:
-        if isinstance(event, Came):
+        if isinstance(event, EdgeRows):
             came[event.edge] += event.batch["n"].to_pylist()
-        elif isinstance(event, Time):
+        elif isinstance(event, EdgeWatermark):
             times[event.edge] = event.time_us
         else:
             found.append(({e: r for e, r in came.items() if r}, dict(times), event))
@@ -55,7 +56,7 @@ def shown(events: list[Event_]) -> list[object]:
 
 
 @given(st.lists(EVENTS, max_size=20))
-def test_rows_and_times_stay_between_the_same_barriers_and_ends(events: list[Event_]) -> None:
+def test_rows_and_times_stay_between_the_same_barriers_and_ends(events: list[ChannelEvent]) -> None:
     assert shown(list(joined(events))) == shown(events)
 
 
@@ -66,15 +67,15 @@ def test_a_barrier_comes_before_anything_behind_it_is_asked_for() -> None:
     def giving():
         yield rows(0, 0, 1)
         asked.append("barrier")
-        yield Take(1)
+        yield TakeSnapshot(1)
         asked.append("behind")
         yield rows(0, 1, 1)
 
     found = joined(giving())
-    assert isinstance(next(found), Came)
-    assert next(found) == Take(1)
+    assert isinstance(next(found), EdgeRows)
+    assert next(found) == TakeSnapshot(1)
     assert asked == ["barrier"]
-    assert [type(one) for one in found] == [Came]
+    assert [type(one) for one in found] == [EdgeRows]
 
 
 def test_large_batches_are_not_copied_and_few_rows_wait() -> None:
@@ -106,12 +107,14 @@ def test_any_values_stay_as_they_are(values: pa.Array) -> None:
     other = whole.slice(1)
     if pa.types.is_dictionary(values.type):  # another one
         other = pa.record_batch({"v": pa.array(["c", "a"]).dictionary_encode()})
-    batches = [e.batch for e in joined([Came(0, whole), Came(0, other)]) if isinstance(e, Came)]
+    batches = [
+        e.batch for e in joined([EdgeRows(0, whole), EdgeRows(0, other)]) if isinstance(e, EdgeRows)
+    ]
     found = [value for batch in batches for value in batch["v"].to_pylist()]
     assert found == whole["v"].to_pylist() + other["v"].to_pylist()
 
 
 def test_rows_without_columns_are_counted() -> None:
     empty = pa.record_batch({"n": [1, 2]}).select([])
-    found = [e.batch.num_rows for e in joined([Came(0, empty)] * 2) if isinstance(e, Came)]
+    found = [e.batch.num_rows for e in joined([EdgeRows(0, empty)] * 2) if isinstance(e, EdgeRows)]
     assert found == [2, 2]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fabric.checkpoint.codec import encode_ack
-from fabric.checkpoint.manifest import Ack
+from fabric.checkpoint.codec import encode_snapshot_ack
+from fabric.checkpoint.manifest import SnapshotAck
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core.agents import validation
@@ -17,7 +17,7 @@ from fabric.coordinator.core.jobs.tasks import Task
 from fabric.coordinator.core.scheduling.retries import judge
 from fabric.errors import ConfigError, PeerLostError
 
-OTHERS = encode_ack(Ack(checkpoint=1, stage=0, task=1, attempt=0, epoch=1))
+OTHERS = encode_snapshot_ack(SnapshotAck(checkpoint=1, stage=0, task=1, attempt=0, epoch=1))
 
 
 @pytest.mark.parametrize(

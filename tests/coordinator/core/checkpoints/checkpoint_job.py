@@ -7,11 +7,11 @@ from typing import Any
 
 from fabric.checkpoint.manifest import (
     FINAL,
-    Ack,
     FileRecord,
     Manifest,
     Seal,
     SinkHandle,
+    SnapshotAck,
     TaskSnapshot,
 )
 from fabric.config import CheckpointConfig
@@ -84,7 +84,7 @@ class Job:
 def ack(
     key: tuple[int, int], checkpoint: int, *, attempt: int = 0, epoch: int = 1,
     handles: bool = False, taken: int = 0,
-) -> Ack:  # fmt: skip
+) -> SnapshotAck:  # fmt: skip
     """What a task keeps: a source a position, others a file, sinks handles."""
     files = () if checkpoint == FINAL else (FileRecord("state", 5, 1),)
     made = (SinkHandle(checkpoint, b"h%d.%d" % (key[1], checkpoint)),) if handles else ()
@@ -94,7 +94,7 @@ def ack(
         files if key != SOURCE else (), (("s", b"9"),) if key == SOURCE else (),
         made if key != SOURCE else (),
     )  # fmt: skip
-    return Ack(checkpoint, *key, attempt, epoch, (snapshot,), taken)
+    return SnapshotAck(checkpoint, *key, attempt, epoch, (snapshot,), taken)
 
 
 def started_job() -> Job:

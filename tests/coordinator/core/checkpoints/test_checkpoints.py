@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fabric.checkpoint.manifest import (
-    Ack,
     Declined,
     SinkHandle,
+    SnapshotAck,
     TaskSnapshot,
 )
 from fabric.config import CheckpointConfig
@@ -99,7 +99,7 @@ def test_handles_that_were_published_are_not_published_again(job: Job) -> None:
     job.take(job.core.tick(20.0))
     both = (SinkHandle(1, b"h0.1"), SinkHandle(2, b"h0.2"))
     snapshot = TaskSnapshot("sink", 0, 0, range(1), (), (), both)
-    job.take(job.core.ack(Ack(2, *SINK, 0, 1, (snapshot,)), 21.0))
+    job.take(job.core.ack(SnapshotAck(2, *SINK, 0, 1, (snapshot,)), 21.0))
     job.take(job.core.ack(ack(SOURCE, 2), 21.0))
     (written,) = job.take(job.core.ack(ack(OTHER, 2), 21.0))
     assert isinstance(written, WriteManifest)
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_refused_by_name(job: Job) -> None:
     core.ack(ack(SOURCE, 1), 11.0)
     for wrong in (
         ack(SOURCE, 1), ack(SINK, 2), ack(SINK, 1, attempt=1), ack(SINK, 1, epoch=0),
-        Ack(1, 7, 7, 0, 1),
+        SnapshotAck(1, 7, 7, 0, 1),
     ):  # fmt: skip
         assert core.ack(wrong, 11.0) == []
     assert core.declined(Declined(1, *SOURCE, 0, 1, "full"), 11.0) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.checkpoint.manifest import FINAL, Ack, Seal, SinkHandle, TaskSnapshot
+from fabric.checkpoint.manifest import FINAL, Seal, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints
 from fabric.coordinator.core.checkpoints.rows import (
     Pointer,
@@ -32,7 +32,7 @@ POINTERS = st.builds(
     reason=st.text(max_size=9),
 )
 ACKS = st.builds(
-    lambda task, data: Ack(
+    lambda task, data: SnapshotAck(
         FINAL, 2, task, 1, 1,
         (TaskSnapshot("s", task, 1, range(1), handles=(SinkHandle(FINAL, data),)),),
     ),
@@ -47,7 +47,9 @@ ACKS = st.builds(
     st.lists(POINTERS, max_size=4, unique_by=lambda p: p.checkpoint),
     st.lists(ACKS, max_size=3, unique_by=lambda ack: ack.task),
 )
-def test_rows_read_as_written(last: int, pointers: list[Pointer], finals: list[Ack]) -> None:
+def test_rows_read_as_written(
+    last: int, pointers: list[Pointer], finals: list[SnapshotAck]
+) -> None:
     writes = [last_row("j", last)]
     writes += [pointer_row("j", pointer) for pointer in pointers]
     writes += [final_row("j", ack) for ack in finals]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fabric.checkpoint.codec import encode_ack
-from fabric.checkpoint.manifest import Ack, Seal, SinkHandle, TaskSnapshot
+from fabric.checkpoint.codec import encode_snapshot_ack
+from fabric.checkpoint.manifest import Seal, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.effects import StorageWork, Verify, WriteManifest
 from fabric.coordinator.core.events import (
@@ -67,9 +67,9 @@ class Stream:
         for task, agent in enumerate(AGENTS):
             made = SinkHandle(number, b"h%d.%d" % (task, number))
             snapshot = TaskSnapshot("out", task, 0, range(1), (), (), (made,))
-            ack = Ack(number, 0, task, 0, 1, (snapshot,))
+            ack = SnapshotAck(number, 0, task, 0, 1, (snapshot,))
             key = pb.TaskKey(job_id="job-1", stage=0, task=task, attempt=0, epoch=1)
-            told = pb.Checkpointed(key=key, checkpoint=number, ack=encode_ack(ack))
+            told = pb.Checkpointed(key=key, checkpoint=number, ack=encode_snapshot_ack(ack))
             self.keep(self.world.say(agent, checkpointed=told))
         (order,) = [work for work in self.work if isinstance(work, WriteManifest)]
         self.work.clear()

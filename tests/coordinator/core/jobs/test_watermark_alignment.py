@@ -41,7 +41,7 @@ class Task:
     def exchange(self) -> None:
         slowest = self.source.slowest()
         assert slowest is not None
-        self.source.others_us = self.alignment.report("w", (0, self.number), slowest)
+        self.source.slowest_elsewhere_us = self.alignment.report("w", (0, self.number), slowest)
 
     @property
     def moving(self) -> list[int]:
