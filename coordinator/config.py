@@ -12,16 +12,7 @@ from typing import Annotated, TypeVar
 
 from google.protobuf.message import Message
 
-from fabric.config import (
-    TLS,
-    AdaptiveConfig,
-    ByteSize,
-    CheckpointConfig,
-    check_bind,
-    check_port,
-    check_positive,
-    default_home,
-)
+from fabric.config import TLS, AdaptiveConfig, CheckpointConfig, default_home
 from fabric.control.control_pb2 import SubmitRequest
 from fabric.coordinator.planner.placement import POLICIES, Policy
 from fabric.errors import ConfigError
@@ -30,6 +21,7 @@ from fabric.plan.bounds import LATENCY_US_MAX
 from fabric.plan_rules import PlanRules
 from fabric.settings import load
 from fabric.state.column_stores import check_engine
+from fabric.values import ByteSize, check_bind, check_port, check_positive
 
 T = TypeVar("T", AdaptiveConfig, CheckpointConfig)
 

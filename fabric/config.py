@@ -1,32 +1,33 @@
 """Settings: frozen, with units, checked at birth; an unknown one is an error.
 
 One job: `FabricHome` (where files lie), `Limits`, `AgentConfig`, `AdaptiveConfig` and
-`CheckpointConfig`. The
-coordinator's settings are in `fabric.coordinator.config`. The text in a field's type is what
-`fabric config --explain` says of it; where values come from is known to `fabric.settings`.
+`CheckpointConfig`. The coordinator's settings are in `fabric.coordinator.config`. The text in a
+field's type is what `fabric config --explain` says of it; where values come from is known to
+`fabric.settings`.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from fabric.errors import ConfigError, StorageError
-from fabric.urls import unreachable_folder
+from fabric.values import (
+    ByteSize,
+    Folders,
+    Names,
+    check_bind,
+    check_numbers,
+    check_port,
+    check_positive,
+    one_of,
+    unreachable_folder,
+)
 
-_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?i?[bB]?)")
-_UNITS = {
-    prefix + binary + b: (1024 if binary else 1000) ** power
-    for power, prefix in enumerate(("", "k", "m", "g", "t"))
-    for binary in ("", "i")
-    for b in ("", "b")
-}
 MEMORY_MIN = 384 << 20
 TLS = "grpc+tls://"
 """What addresses begin with where TLS is spoken."""
@@ -38,57 +39,6 @@ def default_home(environ: Mapping[str, str] = os.environ) -> Path:
     if refused := unreachable_folder(named, "FABRIC_HOME"):
         raise ConfigError(refused)
     return Path(named or Path.home() / ".fabric")
-
-
-class ByteSize(int):
-    """A number of bytes; as text with a unit of 1000 (KB, MB, GB) or 1024 (KiB, MiB, GiB).
-
-    >>> ByteSize("512MB"), ByteSize("1.5 GiB"), ByteSize(4096)
-    (512000000, 1610612736, 4096)
-    """
-
-    def __new__(cls, value: int | str) -> ByteSize:
-        """Read it; `ConfigError` when it is none."""
-        if not isinstance(value, str):
-            return super().__new__(cls, value)
-        found = _BYTES.fullmatch(value.strip())
-        if found is None:
-            raise ConfigError(f"a size is a number and a unit, as in 512MB or 2GiB, not {value!r}")
-        return super().__new__(cls, int(float(found[1]) * _UNITS[found[2].lower()]))
-
-    def __repr__(self) -> str:
-        return int.__repr__(self)
-
-
-class Folders(tuple[Path, ...]):
-    """Folders; as text separated like PATH.
-
-    >>> [path.as_posix() for path in Folders("/a:/b")]
-    ['/a', '/b']
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, value: str | Iterable[str | Path] = ()) -> Folders:
-        """Split a text."""
-        if isinstance(value, str):
-            value = [Path(name) for name in value.split(os.pathsep) if name]
-        return super().__new__(cls, map(Path, value))
-
-
-class Names(tuple[str, ...]):
-    """Names; as text separated by commas.
-
-    >>> list(Names("a, b"))
-    ['a', 'b']
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, value: str | Iterable[str] = ()) -> Names:
-        """Split a text."""
-        found = [name.strip() for name in (value.split(",") if isinstance(value, str) else value)]
-        return super().__new__(cls, [name for name in found if name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,12 +260,6 @@ class AdaptiveConfig:
             raise ConfigError(f"skew_factor must be 1 or more, got {self.skew_factor!r}")
 
 
-def check_port(port: int) -> None:
-    """Raise `ConfigError` unless `port` is one, or 0."""
-    if not 0 <= port < 65536:
-        raise ConfigError(f"port must be 0 to 65535, got {port!r}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig:
     """When a stream's checkpoints are made, and how many are kept.
@@ -385,58 +329,3 @@ class CheckpointConfig:
             )
         if self.state not in get_args(StateBackend):
             raise ConfigError(f"state must be {one_of(StateBackend)}, got {self.state!r}")
-
-
-def check_numbers(config: object, *names: str, whole: bool = False) -> None:
-    """Raise `ConfigError` unless these fields of `config` are numbers."""
-    for name in names:
-        value = getattr(config, name)
-        fits = isinstance(value, int) or (isinstance(value, float) and not whole)
-        if not fits or isinstance(value, bool):
-            kind = "a whole number" if whole else "a number"
-            raise ConfigError(f"{name} must be {kind}, got {value!r}")
-
-
-def one_of(choices: object) -> str:
-    """The values of a `Literal` for a message.
-
-    >>> print(one_of(Literal["a", "b", "c"]))
-    'a', 'b' or 'c'
-    """
-    *others, last = map(repr, get_args(choices))
-    return f"{', '.join(others)} or {last}"
-
-
-def check_positive(config: object, *names: str) -> None:
-    """Raise `ConfigError` unless these fields of `config` are positive."""
-    for name in names:
-        if (value := getattr(config, name)) <= 0:
-            raise ConfigError(f"{name} must be positive, got {value!r}")
-
-
-def check_bind(host: str, tls_certificate: Path | None, tls_key: Path | None) -> None:
-    """Refuse to listen where strangers can connect unless the line is encrypted.
-
-    Authentication by token is always on, but a token sent in the clear can be read on the way.
-    """
-    if (tls_certificate is None) != (tls_key is None):
-        raise ConfigError("tls_certificate and tls_key belong together; give both or none")
-    if tls_certificate is None and not is_loopback(host):
-        raise ConfigError(
-            f"refusing to listen on {host!r} without TLS; give tls_certificate and tls_key, or "
-            "listen on 127.0.0.1"
-        )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to `host`.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -11,9 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fabric.config import Folders, Names
 from fabric.errors import ConfigError
-from fabric.urls import scheme_of
+from fabric.values import Folders, Names, scheme_of
 
 _HOST = r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])"
 _PLACE = re.compile(rf"(?P<host>{_HOST})(?::(?P<port>\d{{1,5}}))?")

@@ -10,18 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.config import (
-    AdaptiveConfig,
-    AgentConfig,
-    ByteSize,
-    CheckpointConfig,
-    FabricHome,
-    default_home,
-)
+from fabric.config import AdaptiveConfig, AgentConfig, CheckpointConfig, FabricHome, default_home
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, StorageError
 from fabric.plan_rules import PlanRules
 from fabric.settings import explain, load
+from fabric.values import ByteSize
 from tests.support.arrays import examples
 
 

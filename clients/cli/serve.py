@@ -17,9 +17,10 @@ from typing import Annotated, Any
 import typer
 
 from fabric.clients.cli.options import Home, MetricsPort, RestPort, home_of
-from fabric.config import AgentConfig, Folders
+from fabric.config import AgentConfig
 from fabric.errors import ConfigError
 from fabric.settings import load
+from fabric.values import Folders
 
 _PR_SET_PDEATHSIG = 1
 OWN_PROCESS = "the process is the command's own"

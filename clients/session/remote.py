@@ -24,7 +24,7 @@ import pyarrow.flight as fl
 from fabric.clients.dataframe.durations import Length
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
-from fabric.config import TLS, is_loopback
+from fabric.config import TLS
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.errors import (
@@ -50,6 +50,7 @@ from fabric.plan.sources import (
     StreamTarget,
 )
 from fabric.plan.walk import rewrite, walk
+from fabric.values import is_loopback
 
 _READERS = 4
 _SEALED_S = 10.0

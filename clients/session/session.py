@@ -18,7 +18,7 @@ from fabric.clients.dataframe.session import closed, opened
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.job.job import Job
-from fabric.config import AdaptiveConfig, ByteSize, CheckpointConfig, StateBackend
+from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.errors import ConfigError, NotFoundError, PlanError
@@ -26,7 +26,7 @@ from fabric.ids import new_id
 from fabric.plan.nodes import Plan, Scan
 from fabric.plan.stream_facts import drops_late, is_endless
 from fabric.telemetry.logs import lines_of
-from fabric.urls import unreachable_folder
+from fabric.values import ByteSize, unreachable_folder
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

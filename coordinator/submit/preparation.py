@@ -30,6 +30,7 @@ from fabric.coordinator.submit.guard import check_allowed
 from fabric.coordinator.submit.splits import Surroundings, plan_splits, refuse_views
 from fabric.coordinator.submit.targets import check_sinks
 from fabric.errors import ConfigError, PlanError
+from fabric.lru_cache import LruCache
 from fabric.operators.functions.trust import signed
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
@@ -42,7 +43,6 @@ from fabric.plan.sources import (
 from fabric.plan.statistics import SourceFacts
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk
-from fabric.recent import Recent
 from fabric.security.tokens import Signer
 from fabric.state.column_stores import check_engine
 
@@ -92,7 +92,7 @@ def _encoded(stage: Stage) -> bytes:
     return encode(Plan(stage.root))
 
 
-_RECENT: Recent[_Known] = Recent(64)
+_RECENT: LruCache[_Known] = LruCache(64)
 _REMEMBERED_MAX = 10_000
 """Columns and splits of a plan that is remembered, counted at every node."""
 

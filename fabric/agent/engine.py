@@ -15,9 +15,9 @@ import pyarrow as pa
 from fabric.config import StateBackend
 from fabric.errors import FabricError, InternalError
 from fabric.ids import TaskId
+from fabric.lru_cache import LruCache
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import FileTarget, GateTarget, Split, Target
-from fabric.recent import Recent
 from fabric.security.tokens import Signer
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class FabricEngine:
 
     def __init__(self, signer: Signer | None = None, memory: FragmentMemory | None = None) -> None:
         self._signer, self._memory = signer, memory
-        self._decoded: Recent[Node] = Recent(64)
+        self._decoded: LruCache[Node] = LruCache(64)
 
     def decode(self, fragment: bytes) -> Node:
         """See `Engine`; `AuthError` when a function in it was not signed by this fabric."""

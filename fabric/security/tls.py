@@ -17,8 +17,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fabric.config import TLS, is_loopback
+from fabric.config import TLS
 from fabric.errors import AuthError, ConfigError, PeerLostError
+from fabric.values import is_loopback
 
 REACH_S, PROBE_S = 0.5, 1.0
 """How long it may take to reach a host, and then each step of a handshake, to explain a failure."""

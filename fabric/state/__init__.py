@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import get_args
 
 from fabric.config import StateBackend as BackendName
-from fabric.config import one_of
 from fabric.errors import ConfigError
 from fabric.state.aggregates import AggregatingState, ReducingState
 from fabric.state.backend import Backend, Snapshot, SnapshotReader, SnapshotWriter
@@ -20,6 +19,7 @@ from fabric.state.kinds import ListState, MapState, ValueState
 from fabric.state.memory import MemoryBackend
 from fabric.state.spec import Aggregate, StateSpec
 from fabric.state.store import StateStore
+from fabric.values import one_of
 
 __all__ = [
     "Aggregate", "AggregatingState", "BackendName", "ListState", "MapState", "ReducingState",

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.config import is_loopback
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError
 from fabric.settings import load
+from fabric.values import is_loopback
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])

@@ -15,12 +15,13 @@ import pytest
 
 from fabric import DataFrame, Process, arrow_udf, col, from_epoch, streams
 from fabric.agent.slot.pool import SlotLimits, SlotPool
-from fabric.config import ByteSize, CheckpointConfig
+from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExpressionError
 from fabric.io.readers import generator
 from fabric.plan.sources import GeneratorStream
+from fabric.values import ByteSize
 from tests.support import running
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.sampled import SOAK

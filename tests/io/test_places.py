@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from fabric.config import Folders, Names
 from fabric.errors import ConfigError, PlanError
 from fabric.ids import TaskId
 from fabric.io import places
@@ -26,6 +25,7 @@ from fabric.plan.sources import (
     StreamFileTarget,
 )
 from fabric.plan_rules import PlanRules, place_of
+from fabric.values import Folders, Names
 
 SECRET = "5eC4e7" * 8
 SCHEMA = pa.schema([("k", pa.string())])

@@ -9,12 +9,13 @@ from typing import Any, Self
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.durations import Length, latency_us
 from fabric.clients.dataframe.verbs.base import Verbs
-from fabric.config import ByteSize, CheckpointConfig, StateBackend
+from fabric.config import CheckpointConfig, StateBackend
 from fabric.errors import PlanError
 from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.paths import STAR
 from fabric.plan.walk import rewrite, walk
+from fabric.values import ByteSize
 
 
 class RunningVerbs(Verbs):

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from fabric.config import is_loopback
 from fabric.errors import ConfigError
+from fabric.values import is_loopback
 
 SAFE = "verify-full"
 SCHEMES = ("postgresql://", "postgres://")

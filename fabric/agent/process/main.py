@@ -18,9 +18,10 @@ from pathlib import Path
 
 from fabric import failpoints
 from fabric.agent.process.memory import prepare_process
-from fabric.config import AgentConfig, Folders
+from fabric.config import AgentConfig
 from fabric.errors import FabricError
 from fabric.process import allow_descriptors, forbid_cores, sets, settle_heap
+from fabric.values import Folders
 
 SWITCH_S = 0.0005
 """After so long a busy Python thread (a user's function) lets others run; Python's own 5 ms are

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fabric.errors import NotFoundError, PlanError, StorageError
 from fabric.io import local_files
-from fabric.urls import scheme_of, unreachable
+from fabric.values import scheme_of, unreachable
 
 _PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
 _LINES = tuple(f"{text}{packed}" for text in (".ndjson", ".jsonl", ".json") for packed in _PACKED)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from fabric.config import is_loopback
 from fabric.errors import AuthError, ConfigError, PlanError
 from fabric.io import places
 from fabric.plan.sources import PostgresTarget, Settings
+from fabric.values import is_loopback
 
 CONNECT_S = 5
 """For one attempt to connect."""

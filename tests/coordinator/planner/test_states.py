@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fabric
 from fabric import DataFrame, col, count, streams
-from fabric.config import ByteSize, CheckpointConfig, StateBackend
+from fabric.config import CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.events import JobSubmitted
 from fabric.coordinator.core.jobs import plan_records
@@ -28,6 +28,7 @@ from fabric.plan.codec import encode
 from fabric.plan.nodes import Exchange, Plan, Scan, Sink, StreamScan
 from fabric.plan.sources import DatasetTarget, Split
 from fabric.plan.walk import walk
+from fabric.values import ByteSize
 from tests.support.plans.streams import random_stream, written
 
 AROUND = Surroundings(parallelism=2, n_cpus=2, embedded=True, datasets={}, agents=frozenset())

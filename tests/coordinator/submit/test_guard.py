@@ -10,7 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from fabric.config import Folders, Names
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.submit.preparation import Prepared, prepare
@@ -34,6 +33,7 @@ from fabric.plan.sources import (
 )
 from fabric.plan_rules import PlanRules
 from fabric.security.tokens import Signer
+from fabric.values import Folders, Names
 
 AROUND = Surroundings(parallelism=1, n_cpus=2, embedded=True, datasets={}, agents=frozenset())
 SCHEMA = pa.schema([("k", pa.string())])

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from fabric.config import Names
 from fabric.errors import (
     AuthError,
     DataError,
@@ -29,6 +28,7 @@ from fabric.io.flight.source import ENDPOINTS_MAX, asked
 from fabric.io.places import Places, guarding
 from fabric.plan.sources import FlightSource, FlightTarget
 from fabric.plan_rules import PlanRules
+from fabric.values import Names
 from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])

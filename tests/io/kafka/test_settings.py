@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fabric.config import Folders, Names
 from fabric.errors import ConfigError, PlanError
 from fabric.io.kafka.settings import check_reach, configuration, is_secret, servers_of, set_apart
 from fabric.io.kafka.splits import check
 from fabric.io.places import Places, guarding
 from fabric.plan.sources import KafkaStream, KafkaTarget, RowFormat
 from fabric.plan_rules import PlanRules
+from fabric.values import Folders, Names
 
 SOURCE = KafkaStream("broker:9092", ("t",))
 

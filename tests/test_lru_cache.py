@@ -1,12 +1,12 @@
-"""`Recent`: the last few, and nothing large."""
+"""`LruCache`: the last few, and nothing large."""
 
 from __future__ import annotations
 
-from fabric.recent import Recent
+from fabric.lru_cache import LruCache
 
 
 def test_the_one_used_longest_ago_goes_first() -> None:
-    known: Recent[int] = Recent(2)
+    known: LruCache[int] = LruCache(2)
     known.keep(b"a", 1)
     known.keep(b"b", 2)
     assert known.get(b"a") == 1
@@ -15,7 +15,7 @@ def test_the_one_used_longest_ago_goes_first() -> None:
 
 
 def test_large_keys_are_not_remembered() -> None:
-    known: Recent[int] = Recent(2)
+    known: LruCache[int] = LruCache(2)
     large = bytes(1 << 17)
     known.keep(large, 1)
     assert known.get(large) is None

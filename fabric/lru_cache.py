@@ -1,8 +1,8 @@
 """What was worked out of the last few plans, for the next time they come.
 
-One job: `Recent`, a bounded memory by bytes. A service asks the same question again and again; what
-follows from the bytes of a plan alone need not be found anew. Plans of more than 64 KiB are not
-remembered.
+One job: `LruCache`, bounded by the number of its keys. A service asks the same question again and
+again; what follows from the bytes of a plan alone need not be found anew. Plans of more than 64 KiB
+are not remembered.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ T = TypeVar("T")
 _KEY_BYTES_MAX = 64 << 10
 
 
-class Recent(Generic[T]):
+class LruCache(Generic[T]):
     """Values of the `n_max` keys that were used last; threads may share it.
 
-    >>> known: Recent[int] = Recent(1)
+    >>> known: LruCache[int] = LruCache(1)
     >>> known.keep(b"a", 1)
     >>> known.keep(b"b", 2)
     >>> known.get(b"a"), known.get(b"b")
