@@ -21,9 +21,9 @@ from fabric.agent.events import (
     Fetch,
     Fetched,
     KeepPartitions,
+    Outgoing,
     RunSink,
     SinkDone,
-    Told,
 )
 from fabric.agent.tasks import Services
 from fabric.agent.transfers import DatasetReplication, fetch_output
@@ -152,7 +152,7 @@ class BackgroundWork:
             self._replication().replicate(order)
         except Exception as error:
             report.error.CopyFrom(to_detail(self._services.engine.as_fabric(error)))
-        self._report(Told(pb.AgentMessage(replicated=report)))
+        self._report(Outgoing(pb.AgentMessage(replicated=report)))
 
     def _replication(self) -> DatasetReplication:
         if self._datasets is None:

@@ -21,20 +21,20 @@ from fabric.agent.events import (
     DropOutput,
     DropPipes,
     Effect,
-    Ended,
     Event,
     Fetch,
     Fetched,
+    Incoming,
     KeepPartitions,
     LeaseOver,
+    OrderTask,
+    Outgoing,
     Relocate,
     RunSink,
-    Said,
     Send,
     SinkDone,
     Start,
-    Tell,
-    Told,
+    TaskEnd,
 )
 from fabric.agent.stream_tasks.mailbox import CheckpointOver, SlowestSplit, Trigger
 from fabric.control import control_pb2 as pb
@@ -75,15 +75,15 @@ class AgentCore:
     def handle(self, event: Event) -> list[Effect]:
         """Take one event; returns what is to be done, in order."""
         match event:
-            case Said(message=message):
+            case Incoming(message=message):
                 effects = list(self._said(message))
-            case Ended(report=report):
+            case TaskEnd(report=report):
                 effects = list(self._ended(report))
             case SinkDone(report=report):
                 effects = [Send(pb.AgentMessage(sink=report))]
             case Fetched():
                 effects = list(self._fetched(event))
-            case Told(message=message):
+            case Outgoing(message=message):
                 effects = [Send(message)]
             case LeaseOver(reason=reason):
                 self._fenced = True
@@ -289,7 +289,7 @@ class AgentCore:
             if task is None or task.id.attempt != key.attempt or task.phase != "running":
                 self.refused["checkpoint"] += 1
             else:
-                yield Tell(task.id, Trigger(trigger.checkpoint))
+                yield OrderTask(task.id, Trigger(trigger.checkpoint))
 
     def _align_watermarks(self, others: pb.SlowestSplit) -> Iterator[Effect]:
         key = others.key
@@ -298,7 +298,7 @@ class AgentCore:
         if task is None or task.id.attempt != key.attempt or task.phase != "running":
             self.refused["slowest split"] += 1
         else:
-            yield Tell(task.id, SlowestSplit(others.node_path, others.time_us))
+            yield OrderTask(task.id, SlowestSplit(others.node_path, others.time_us))
 
     def _checkpoint_over(self, ended: pb.CheckpointEnded) -> Iterator[Effect]:
         job = self._jobs.get(ended.job_id)
@@ -306,7 +306,7 @@ class AgentCore:
         for task in list(job.tasks.values()) if job is not None else ():
             same = task.spec is not None and task.spec.deploy.stream.turn == ended.turn
             if same and task.phase == "running":
-                yield Tell(task.id, order)
+                yield OrderTask(task.id, order)
 
     def _adopt(self, adopt: pb.Adopt) -> Iterator[Effect]:
         known = self._jobs.get(adopt.job_id)

@@ -15,14 +15,14 @@ from fabric.ids import TaskId
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """The coordinator said something."""
+class Incoming:
+    """A message of the coordinator."""
 
     message: pb.CoordinatorMessage
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TaskEnd:
     """A task's thread ended with this report."""
 
     report: pb.TaskReport
@@ -45,8 +45,8 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A thread of this agent has something to tell the coordinator, which changes nothing here."""
+class Outgoing:
+    """A message of a thread of this agent to the coordinator, which changes nothing here."""
 
     message: pb.AgentMessage
 
@@ -58,8 +58,8 @@ class LeaseOver:
     reason: str
 
 
-Event = Said | Ended | SinkDone | Fetched | Told | LeaseOver
-"""Whatever `handle` takes."""
+Event = Incoming | TaskEnd | SinkDone | Fetched | Outgoing | LeaseOver
+"""Whatever `AgentCore.handle` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class OrderTask:
     """Give a running task of a stream an order."""
 
     id: TaskId
@@ -87,7 +87,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Tell the coordinator."""
+    """OrderTask the coordinator."""
 
     message: pb.AgentMessage
 
@@ -162,7 +162,7 @@ class Relocate:
 
 
 Effect = (
-    Start | Cancel | Tell | Send | DropJob | DropOutput | DropPipes | Fetch | RunSink | AbandonSinks
-    | CopyReplica | KeepPartitions | Relocate
+    Start | Cancel | OrderTask | Send | DropJob | DropOutput | DropPipes | Fetch | RunSink
+    | AbandonSinks | CopyReplica | KeepPartitions | Relocate
 )  # fmt: skip
-"""Whatever `handle` returns."""
+"""Whatever `AgentCore.handle` returns."""

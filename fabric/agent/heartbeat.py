@@ -12,6 +12,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+OVER_BOUND = 1.1
+"""Times the memory it was given: what spills keeps below, so something else grows."""
+FREE_SHARE = 0.04
+"""Of the machine's memory: with less, the next task may end the process."""
+
 
 class Lease:
     """One agent's; `seconds` 0 means that there is none (embedded). Any thread may call it.
@@ -19,7 +24,7 @@ class Lease:
     >>> lease = Lease()
     >>> lease.begin(5.0, now=100.0)
     >>> number = lease.beat(now=101.0)
-    >>> lease.heard(number)
+    >>> lease.acknowledged(number)
     False
     >>> lease.is_over(105.5), lease.is_over(106.0)
     (False, True)
@@ -30,11 +35,11 @@ class Lease:
         self._since = 0.0
         self._sent: dict[int, float] = {}
         self._n_sent = 0
-        self._told = False
+        self._expired = False
 
     def begin(self, seconds: float, now: float) -> None:
         """The coordinator said welcome to a hello that was sent at `now`, or after."""
-        self._seconds, self._since, self._told = seconds, now, False
+        self._seconds, self._since, self._expired = seconds, now, False
         self._sent.clear()
 
     def beat(self, now: float) -> int:
@@ -43,20 +48,20 @@ class Lease:
         self._sent[self._n_sent] = now
         return self._n_sent
 
-    def heard(self, number: int) -> bool:
-        """The coordinator heard that heartbeat; whether the lease was over, as it was told."""
-        sent, was_told = self._sent.pop(number, None), self._told
+    def acknowledged(self, number: int) -> bool:
+        """The coordinator acknowledged that heartbeat; whether the lease was over before."""
+        sent, was_over = self._sent.pop(number, None), self._expired
         if sent is not None:
-            self._since, self._told = max(self._since, sent), False
+            self._since, self._expired = max(self._since, sent), False
         for older in [n for n in self._sent if n < number]:
             del self._sent[older]
-        return was_told and not self._told
+        return was_over and not self._expired
 
     def left_s(self, now: float) -> float | None:
         """How long it still holds, or until it is worth another look; None when there is none."""
         if self._seconds <= 0:
             return None
-        if self._told:  # a heartbeat that is heard after all makes it hold again
+        if self._expired:  # a heartbeat that is acknowledged after all makes it hold again
             return self._seconds
         return max(0.0, self._since + self._seconds - now)
 
@@ -66,16 +71,10 @@ class Lease:
 
     def ends_now(self, now: float) -> bool:
         """Whether it is over, once for each time that it runs out."""
-        if not self.is_over(now) or self._told:
+        if not self.is_over(now) or self._expired:
             return False
-        self._told = True
+        self._expired = True
         return True
-
-
-OVER_BOUND = 1.1
-"""Times the memory it was given: what spills keeps below, so something else grows."""
-FREE_SHARE = 0.04
-"""Of the machine's memory: with less, the next task may end the process."""
 
 
 def meminfo() -> str:

@@ -27,14 +27,14 @@ from fabric.agent.events import (
     DropOutput,
     DropPipes,
     Effect,
-    Ended,
     Event,
+    Incoming,
     LeaseOver,
+    OrderTask,
     Relocate,
-    Said,
     Send,
     Start,
-    Tell,
+    TaskEnd,
 )
 from fabric.agent.heartbeat import Lease, is_overloaded, meminfo
 from fabric.agent.pipes import Exchanges
@@ -78,7 +78,7 @@ class AgentRuntime:
         on_lost: OnLost | None = None,
         access: DatasetAccess | None = None,
         served: JobPipes | None = None,
-        told: Callable[[pb.Locations], None] | None = None,
+        on_locations: Callable[[pb.Locations], None] | None = None,
         ring_bytes: int = 0,
         slots: SlotPool | None = None,
         scratch: Path | None = None,
@@ -89,7 +89,7 @@ class AgentRuntime:
         self.locations = locations or LocationTable()
         self._datasets, self._access = datasets, access
         self._link, self._lost = link, on_lost or _forget
-        self._told = told
+        self._on_locations = on_locations
         self._services = Services(
             agent_id=self.agent_id,
             store=self.store,
@@ -210,11 +210,11 @@ class AgentRuntime:
     def _on_message(self, message: pb.CoordinatorMessage) -> None:
         match message.WhichOneof("kind"):
             case "heard":  # the lease must not wait behind what the agent's thread does
-                if not self._lease.heard(message.heard.sequence):
+                if not self._lease.acknowledged(message.heard.sequence):
                     return
             case "welcome":
                 self._lease.begin(message.welcome.timeout_s * LEASE_SHARE, self._opened_s)
-        self._inbox.put(Said(message))
+        self._inbox.put(Incoming(message))
 
     def _loop(self) -> None:
         while (event := self._next()) is not None:
@@ -251,7 +251,7 @@ class AgentRuntime:
                 self._handle(event)
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, Ended):
+        if isinstance(event, TaskEnd):
             self._tasks.join(event.report)
         for effect in self._core.handle(event):
             try:
@@ -267,7 +267,7 @@ class AgentRuntime:
                 self._tasks.start(spec)
             case Cancel(id=task_id, reason=reason):
                 self._tasks.cancel(task_id, reason)
-            case Tell(id=task_id, order=order):
+            case OrderTask(id=task_id, order=order):
                 self._tasks.order(task_id, order)
             case Send(message=message) if not self._detached:
                 self._link.send(message)
@@ -290,15 +290,15 @@ class AgentRuntime:
         if self._services.slots is not None:
             self._services.slots.release(job)
 
-    def _released(self, job: str) -> Said:
+    def _released(self, job: str) -> Incoming:
         """As if the coordinator had said it."""
         release = pb.ReleaseJob(job_id=job)
-        return Said(pb.CoordinatorMessage(release=release, epoch=self._core.epoch))
+        return Incoming(pb.CoordinatorMessage(release=release, epoch=self._core.epoch))
 
     def _relocate(self, locations: pb.Locations) -> None:
         changes = self.locations.apply(locations)
-        if self._told is not None and changes.applied:
-            self._told(locations)
+        if self._on_locations is not None and changes.applied:
+            self._on_locations(locations)
         for job in changes.dropped_jobs:
             self._inbox.put(self._released(job))
         if self._datasets is not None:

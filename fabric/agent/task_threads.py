@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from fabric import failpoints
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.agent.attempts import TaskSpec
-from fabric.agent.events import Ended, Event, Told
+from fabric.agent.events import Event, Outgoing, TaskEnd
 from fabric.agent.pipes import Pipes
 from fabric.agent.stream_tasks.mailbox import Mailbox, Order
 from fabric.agent.tasks import Services, TaskRun
@@ -64,7 +64,7 @@ class TaskThreads:
     def start(self, spec: TaskSpec) -> None:
         """Run a task in a thread of its own, which reports its end."""
         cancellation = Cancellation()
-        mailbox = Mailbox(lambda message: self._report(Told(message)))
+        mailbox = Mailbox(lambda message: self._report(Outgoing(message)))
         pipes = self._pipes_of(spec)
         run = TaskRun(spec, self._services, pipes, cancellation, mailbox)
 
@@ -72,7 +72,7 @@ class TaskThreads:
             with self._reach():
                 report = run.run()
             failpoints.reach("agent.task-ran")
-            self._report(Ended(report))
+            self._report(TaskEnd(report))
 
         thread = threading.Thread(target=work, name=f"task {spec.id}", daemon=True)
         self._running[spec.id] = _Running(cancellation, mailbox, thread)

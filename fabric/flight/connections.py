@@ -182,7 +182,7 @@ class Neighbours:
         self._transport, self._host = transport, host
         self._said: set[str] = set()
 
-    def told(self, message: pb.Locations) -> None:
+    def update(self, message: pb.Locations) -> None:
         """Take over the sockets in a pushed message; one that can't be used is said once."""
         if not self._host:
             return

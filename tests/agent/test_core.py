@@ -15,18 +15,18 @@ from fabric.agent.events import (
     DropJob,
     DropOutput,
     Effect,
-    Ended,
     Fetched,
+    Incoming,
     KeepPartitions,
     LeaseOver,
+    OrderTask,
+    Outgoing,
     Relocate,
     RunSink,
-    Said,
     Send,
     SinkDone,
     Start,
-    Tell,
-    Told,
+    TaskEnd,
 )
 from fabric.agent.stream_tasks.mailbox import CheckpointOver, SlowestSplit, Trigger
 from fabric.control import control_pb2 as pb
@@ -38,8 +38,8 @@ SMALL = st.integers(0, 2)
 def deploy(
     job: str = "j", stage: int = 0, tasks: Iterable[int] = (0,), *, attempt: int = 0,
     epoch: int = 1, mode: pb.EdgeMode = pb.MODE_MATERIALISED,
-) -> Said:  # fmt: skip
-    return Said(
+) -> Incoming:  # fmt: skip
+    return Incoming(
         pb.CoordinatorMessage(
             epoch=epoch,
             deploy=pb.Deploy(
@@ -51,17 +51,17 @@ def deploy(
     )  # fmt: skip
 
 
-def cancel(job: str = "j") -> Said:
+def cancel(job: str = "j") -> Incoming:
     order = pb.CancelTasks(job_id=job, reason="why not")
-    return Said(pb.CoordinatorMessage(cancel=order, epoch=1))
+    return Incoming(pb.CoordinatorMessage(cancel=order, epoch=1))
 
 
-def release(job: str = "j") -> Said:
-    return Said(pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job), epoch=1))
+def release(job: str = "j") -> Incoming:
+    return Incoming(pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job), epoch=1))
 
 
-def ended(spec: TaskSpec, state: pb.TaskState = pb.TASK_FINISHED, handle: bytes = b"") -> Ended:
-    return Ended(pb.TaskReport(key=spec.key, state=state, sink_handle=handle))
+def ended(spec: TaskSpec, state: pb.TaskState = pb.TASK_FINISHED, handle: bytes = b"") -> TaskEnd:
+    return TaskEnd(pb.TaskReport(key=spec.key, state=state, sink_handle=handle))
 
 
 def started(effects: list[Effect]) -> list[TaskSpec]:
@@ -104,10 +104,10 @@ def test_replicas_are_ordered_by_the_newest_coordinator_only() -> None:
     core = AgentCore(slots=1)
     replicate, keep = pb.Replicate(number=1, dataset="d"), pb.KeepPartitions(dataset="d")
     said = [
-        Said(pb.CoordinatorMessage(epoch=2, replicate=replicate)),
-        Said(pb.CoordinatorMessage(epoch=2, keep=keep)),
-        Said(pb.CoordinatorMessage(epoch=1, replicate=replicate)),
-        Said(pb.CoordinatorMessage(epoch=1, keep=keep)),
+        Incoming(pb.CoordinatorMessage(epoch=2, replicate=replicate)),
+        Incoming(pb.CoordinatorMessage(epoch=2, keep=keep)),
+        Incoming(pb.CoordinatorMessage(epoch=1, replicate=replicate)),
+        Incoming(pb.CoordinatorMessage(epoch=1, keep=keep)),
     ]
     effects = [effect for event in said for effect in core.handle(event)]
     assert effects == [CopyReplica(replicate), KeepPartitions(keep)]
@@ -162,7 +162,7 @@ def test_published_output_is_not_abandoned() -> None:
     (spec,) = started(core.handle(deploy()))
     core.handle(ended(spec, handle=b"1"))
     command = pb.SinkCommand(job_id="j", stage=0, publish=pb.SinkPublish(), handles=[b"1"])
-    said = Said(pb.CoordinatorMessage(sink=command, epoch=1))
+    said = Incoming(pb.CoordinatorMessage(sink=command, epoch=1))
     assert core.handle(said) == [RunSink(command)]
     assert of(core.handle(cancel()), AbandonSinks) == []
     report = pb.SinkReport(job_id="j", stage=0)
@@ -193,16 +193,16 @@ def test_an_agent_whose_lease_is_over_stops_its_tasks_until_it_is_heard() -> Non
     assert waiting.message.task.state == pb.TASK_CANCELLED
     core.handle(ended(busy, pb.TASK_CANCELLED))
     assert started(core.handle(deploy("busy", attempt=1, epoch=2))) == []
-    heard = Said(pb.CoordinatorMessage(heard=pb.Heard(sequence=1), epoch=2))
+    heard = Incoming(pb.CoordinatorMessage(heard=pb.Heard(sequence=1), epoch=2))
     assert len(started(core.handle(heard))) == 1
 
 
 def test_output_is_fetched_once_however_often_it_is_asked_for() -> None:
     core = AgentCore(slots=1)
     adopt = pb.Adopt(job_id="j", stage=0, task=0, number=1, outputs=[pb.OutputEdge(edge=1)])
-    (fetch,) = core.handle(Said(pb.CoordinatorMessage(adopt=adopt, epoch=1)))
+    (fetch,) = core.handle(Incoming(pb.CoordinatorMessage(adopt=adopt, epoch=1)))
     again = pb.Adopt(job_id="j", stage=0, task=0, number=2, outputs=[pb.OutputEdge(edge=1)])
-    assert core.handle(Said(pb.CoordinatorMessage(adopt=again, epoch=1))) == []
+    assert core.handle(Incoming(pb.CoordinatorMessage(adopt=again, epoch=1))) == []
     answers = core.handle(Fetched(fetch.adopt))
     assert [answer.message.adopted.number for answer in answers] == [1, 2]
 
@@ -213,7 +213,7 @@ def test_stock_is_taken_of_what_runs_and_what_has_ended() -> None:
     states = [(r.key.task, r.state) for r in core.inventory()]
     assert states == [(0, pb.TASK_RUNNING), (1, pb.TASK_RUNNING)]
     core.handle(ended(first))  # after the hello, before the welcome: nobody hears its report
-    welcome = Said(pb.CoordinatorMessage(welcome=pb.Welcome(epoch=2), epoch=2))
+    welcome = Incoming(pb.CoordinatorMessage(welcome=pb.Welcome(epoch=2), epoch=2))
     (again,) = core.handle(welcome)
     assert isinstance(again, Send)
     assert again.message.task.key.task == 0
@@ -229,7 +229,7 @@ def test_one_attempt_is_cancelled_or_forgotten_with_its_output() -> None:
     core.handle(ended(one))
     keys = [one.key, two.key]
     order = pb.CancelTasks(job_id="j", reason="moved", keys=keys)
-    effects = core.handle(Said(pb.CoordinatorMessage(cancel=order, epoch=1)))
+    effects = core.handle(Incoming(pb.CoordinatorMessage(cancel=order, epoch=1)))
     assert effects == [DropOutput(one.id, (1,)), Cancel(two.id, "moved")]
     assert [r.key.task for r in core.inventory()] == [1]
     assert len(started(core.handle(deploy(tasks=(0,), attempt=1)))) == 1  # the job goes on
@@ -241,7 +241,7 @@ def test_a_moved_attempt_leaves_what_its_sink_prepared(moved: bool) -> None:
     (spec,) = started(core.handle(deploy()))
     core.handle(ended(spec, handle=b"h"))
     order = pb.CancelTasks(job_id="j", reason="elsewhere", keys=[spec.key], moved=moved)
-    effects = core.handle(Said(pb.CoordinatorMessage(cancel=order, epoch=1)))
+    effects = core.handle(Incoming(pb.CoordinatorMessage(cancel=order, epoch=1)))
     abandoned = [AbandonSinks("j", (b"h",), attempts=True)]
     assert effects == [DropOutput(spec.id, (1,)), *([] if moved else abandoned)]
 
@@ -262,9 +262,9 @@ def test_a_restarted_job_is_taken_up_again() -> None:
 def test_locations_pass_through_and_unknown_messages_are_counted() -> None:
     core = AgentCore(slots=1)
     locations = pb.Locations(version=3)
-    said = Said(pb.CoordinatorMessage(locations=locations))
+    said = Incoming(pb.CoordinatorMessage(locations=locations))
     assert core.handle(said) == [Relocate(locations)]
-    assert core.handle(Said(pb.CoordinatorMessage())) == []
+    assert core.handle(Incoming(pb.CoordinatorMessage())) == []
     assert core.refused["unknown message"] == 1
 
 
@@ -301,32 +301,34 @@ def test_whatever_comes_slots_are_kept_and_every_start_ends_once(
     assert core.running == 0
 
 
-def stream(tasks: Iterable[int] = (0, 1), *, attempt: int = 0, turn: int = 1) -> Said:
+def stream(tasks: Iterable[int] = (0, 1), *, attempt: int = 0, turn: int = 1) -> Incoming:
     said = deploy(tasks=tasks, attempt=attempt)
     said.message.deploy.stream.CopyFrom(pb.StreamDeploy(folder="state", turn=turn))
     return said
 
 
-def trigger(*keys: tuple[int, int], checkpoint: int = 7) -> Said:
+def trigger(*keys: tuple[int, int], checkpoint: int = 7) -> Incoming:
     """(task, attempt) of those that read sources."""
     named = [pb.TaskKey(job_id="j", task=task, attempt=attempt) for task, attempt in keys]
     order = pb.TriggerCheckpoint(job_id="j", checkpoint=checkpoint, keys=named)
-    return Said(pb.CoordinatorMessage(trigger=order, epoch=1))
+    return Incoming(pb.CoordinatorMessage(trigger=order, epoch=1))
 
 
-def over(turn: int = 1) -> Said:
+def over(turn: int = 1) -> Incoming:
     order = pb.CheckpointEnded(job_id="j", checkpoint=7, complete=True, turn=turn)
-    return Said(pb.CoordinatorMessage(ended=order, epoch=1))
+    return Incoming(pb.CoordinatorMessage(ended=order, epoch=1))
 
 
 def test_tasks_of_a_stream_start_together_and_hear_of_checkpoints() -> None:
     core = AgentCore(slots=1)
     first, second = started(core.handle(stream()))
-    assert core.handle(trigger((0, 0))) == [Tell(first.id, Trigger(7))]
+    assert core.handle(trigger((0, 0))) == [OrderTask(first.id, Trigger(7))]
     found = core.handle(over())
-    assert found == [Tell(spec.id, CheckpointOver(7, complete=True)) for spec in (first, second)]
+    assert found == [
+        OrderTask(spec.id, CheckpointOver(7, complete=True)) for spec in (first, second)
+    ]
     core.handle(ended(first))
-    assert core.handle(over()) == [Tell(second.id, CheckpointOver(7, complete=True))]
+    assert core.handle(over()) == [OrderTask(second.id, CheckpointOver(7, complete=True))]
 
 
 def test_what_is_for_an_older_attempt_of_a_stream_is_refused() -> None:
@@ -337,7 +339,7 @@ def test_what_is_for_an_older_attempt_of_a_stream_is_refused() -> None:
     assert core.refused["checkpoint"] == 3
     assert core.handle(over(turn=1)) == []
     assert old.id.attempt == 0
-    assert core.handle(trigger((0, 1))) == [Tell(TaskId("j", 0, 0, 1), Trigger(7))]
+    assert core.handle(trigger((0, 1))) == [OrderTask(TaskId("j", 0, 0, 1), Trigger(7))]
 
 
 @pytest.mark.parametrize("message", [
@@ -347,7 +349,7 @@ def test_what_is_for_an_older_attempt_of_a_stream_is_refused() -> None:
     pb.AgentMessage(slowest=pb.SlowestSplit(node_path="w", time_us=5)),
 ])  # fmt: skip
 def test_what_a_thread_of_the_agent_says_is_told(message: pb.AgentMessage) -> None:
-    assert AgentCore(1).handle(Told(message)) == [Send(message)]
+    assert AgentCore(1).handle(Outgoing(message)) == [Send(message)]
 
 
 def test_how_far_splits_of_others_are_goes_to_the_task_that_asked() -> None:
@@ -355,7 +357,7 @@ def test_how_far_splits_of_others_are_goes_to_the_task_that_asked() -> None:
     (task,) = started(core.handle(stream([0])))
     said = pb.SlowestSplit(key=task.key, node_path="w", time_us=5)
     answer = pb.CoordinatorMessage(others=said, epoch=1)
-    assert core.handle(Said(answer)) == [Tell(task.id, SlowestSplit("w", 5))]
+    assert core.handle(Incoming(answer)) == [OrderTask(task.id, SlowestSplit("w", 5))]
     answer.others.key.attempt = 3
-    assert core.handle(Said(answer)) == []
+    assert core.handle(Incoming(answer)) == []
     assert core.refused["slowest split"] == 1

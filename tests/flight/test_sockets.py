@@ -218,12 +218,12 @@ def test_only_sockets_of_this_host_are_used(monkeypatch: pytest.MonkeyPatch) -> 
     log, transport = Log(), Recorded()
     monkeypatch.setattr(module, "_log", log)
     neighbours = Neighbours(transport, "here")
-    neighbours.told(message(full=True, a=("here", "/a"), b=("there", "/b")))
+    neighbours.update(message(full=True, a=("here", "/a"), b=("there", "/b")))
     for _ in range(2):
-        neighbours.told(message(c=("here", "/broken")))
+        neighbours.update(message(c=("here", "/broken")))
     assert transport.told == [({"at a": "/a"}, True), *[({"at c": "/broken"}, False)] * 2]
     assert log.lines == [{"agent": "at c", "why": "gone"}]  # said once
-    Neighbours(transport, "").told(message(a=("", "/a")))
+    Neighbours(transport, "").update(message(a=("", "/a")))
     assert len(transport.told) == 3
 
 

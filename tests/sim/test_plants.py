@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from fabric.agent.core import AgentCore
-from fabric.agent.events import Effect, Event, LeaseOver, RunSink, Said
+from fabric.agent.events import Effect, Event, Incoming, LeaseOver, RunSink
 from fabric.agent.heartbeat import Lease
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.core import CoordinatorCore
 from fabric.coordinator.core.effects import Persist
-from fabric.coordinator.core.effects import Send as Tell
+from fabric.coordinator.core.effects import Send as OrderTask
 from fabric.coordinator.core.events import AgentSaid
 from fabric.coordinator.election.election import Election
 from fabric.coordinator.metadata.store import Table
@@ -86,7 +86,7 @@ class TakesOldReports(CoordinatorCore):
                 event = replace(event, message=message, agent_id=agent_id, session=session)
         effects = super().handle(event, now)
         for effect in effects:
-            if isinstance(effect, Tell) and effect.message.WhichOneof("kind") == "deploy":
+            if isinstance(effect, OrderTask) and effect.message.WhichOneof("kind") == "deploy":
                 deploy = effect.message.deploy
                 for task in deploy.tasks:
                     place = (deploy.job_id, deploy.stage, task.task)
@@ -148,7 +148,7 @@ class LosesRelease(AgentCore):
     """Keeps the partitions of released jobs."""
 
     def handle(self, event: Event) -> list[Effect]:
-        kind = event.message.WhichOneof("kind") if isinstance(event, Said) else ""
+        kind = event.message.WhichOneof("kind") if isinstance(event, Incoming) else ""
         return [] if kind == "release" else super().handle(event)
 
 

@@ -156,7 +156,7 @@ class AgentProcess:
             ring_bytes=self._split.ring if config.memory else 0,
             slots=self._slot_processes,
             scratch=_scratch(self._folder),
-            told=Neighbours(transport, host_id() if config.unix_sockets else "").told,
+            on_locations=Neighbours(transport, host_id() if config.unix_sockets else "").update,
         )
         if config.metrics_port is not None:
             _log.info("metrics", agent=self.agent_id, url=stack.enter_context(self._metrics()))

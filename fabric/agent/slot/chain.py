@@ -33,8 +33,8 @@ class SlotChain:
     One thread calls it; what `on_barrier` returns may be waited for in another.
     """
 
-    def __init__(self, slot: SlotProcess, attended: SlotSupervisor, top: Node) -> None:
-        self._slot, self._attended = slot, attended
+    def __init__(self, slot: SlotProcess, supervisor: SlotSupervisor, top: Node) -> None:
+        self._slot, self._supervisor = slot, supervisor
         self._schema = schema_of(top)
         self._sides = sides_at(top)
         self._aside: dict[str, Batches] = {}
@@ -166,7 +166,7 @@ class SlotChain:
 
     def _call(self, **step: Any) -> Batches:
         self._ask(sp.ToSlot(step=sp.Step(**step)))
-        state, checked = self._state, self._attended.checked
+        state, checked = self._state, self._supervisor.checked
         for aside in state.aside:
             if (schema := self._sides.get(aside.tag)) is None:
                 raise InternalError(f"a slot put rows aside under {aside.tag!r}")
@@ -177,7 +177,7 @@ class SlotChain:
         return [checked(placed, self._schema) for placed in state.rows]
 
     def _ask(self, message: sp.ToSlot) -> None:
-        with self._attended.explaining():
+        with self._supervisor.explaining():
             self._answer = None
             self._slot.send(message)
             self._wait(lambda: self._answer is not None)
@@ -200,7 +200,7 @@ class SlotChain:
         self._reads = True
         self._turn.release()
         try:
-            message = self._attended.receive()
+            message = self._supervisor.receive()
         except Exception as error:
             self._turn.acquire()
             self._over = error

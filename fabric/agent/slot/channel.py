@@ -92,7 +92,7 @@ class Channel(Generic[In]):
         taken = [self._descriptors.popleft() for _ in message.memory.opened if self._descriptors]
         with self._lock:
             self._inbox.apply(message.memory, taken)
-            self._outbox.told(message.memory.freed)
+            self._outbox.reuse(message.memory.freed)
         return message
 
     def hang_up(self) -> None:

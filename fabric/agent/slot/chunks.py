@@ -100,7 +100,7 @@ class Outbox:
         chunk.live += 1
         return placed
 
-    def told(self, freed: Iterable[int]) -> None:
+    def reuse(self, freed: Iterable[int]) -> None:
         """The other side let go of a batch in each of these chunks."""
         for number in freed:
             chunk = self._chunks.get(number)

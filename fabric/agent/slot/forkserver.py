@@ -34,7 +34,7 @@ REQUEST, REPLY = struct.Struct("<Bq"), struct.Struct("<q")
 wait status; COMPILE says that slots will compile functions."""
 SPAWN, REAP, COMPILE = 1, 2, 3
 UNKNOWN = -1
-"""The answer for a process that is not, or no more, a slot of this nursery."""
+"""The answer for a process that is not, or no more, a slot of this forkserver."""
 LEAVE_S = 1.0
 """How long a slot that is to end may take for it."""
 OOM_SCORE = 500
@@ -93,14 +93,14 @@ def _prepare_compiler() -> int:
 
 
 def _spawn(agent: socket.socket, descriptors: list[int]) -> int:
-    nursery = os.getpid()
+    forkserver = os.getpid()
     child = os.fork()
     if child:
         return child
     code = 70
     try:
         agent.close()
-        _settle(nursery, descriptors[1])
+        _settle(forkserver, descriptors[1])
         from fabric.agent.slot.worker import serve
 
         serve(socket.socket(fileno=descriptors[0]), descriptors[2])
@@ -109,13 +109,13 @@ def _spawn(agent: socket.socket, descriptors: list[int]) -> int:
         with suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(code)  # neither the nursery's way on, nor what a function registered
+        os._exit(code)  # neither the forkserver's way on, nor what a function registered
 
 
-def _settle(nursery: int, output: int) -> None:
+def _settle(forkserver: int, output: int) -> None:
     """Make a fresh fork a process of its own."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != nursery:  # it ended before we asked
+    if os.getppid() != forkserver:  # it ended before we asked
         os._exit(0)
     os.setsid()
     for number in (1, 2):
@@ -143,7 +143,7 @@ def _reap(child: int) -> int:
 
 
 START_S = 60.0
-"""How long the nursery may take for its imports, and for an answer."""
+"""How long the forkserver may take for its imports, and for an answer."""
 _CODE = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -200,7 +200,7 @@ class Forkserver:
 
     def reap(self, slot: int) -> int | None:
         """How `slot` ended (it is killed unless it ends now): its wait status; None when nobody
-        knows, as the nursery that made it died."""
+        knows, as the forkserver that made it died."""
         with self._lock:
             if self._socket is None:
                 return None
@@ -273,5 +273,5 @@ def _is_among(name: str, known: Sequence[str]) -> bool:
 def _answer(end: socket.socket) -> int:
     data = end.recv(REPLY.size)
     if len(data) != REPLY.size:
-        raise ConnectionResetError("the nursery ended")
+        raise ConnectionResetError("the forkserver ended")
     return int(REPLY.unpack(data)[0])

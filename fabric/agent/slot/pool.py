@@ -53,7 +53,7 @@ class SlotPool:
 
     def __init__(self, limits: SlotLimits | None = None, clock: Clock | None = None) -> None:
         self.limits, self.clock = limits or SlotLimits(), clock or SystemClock()
-        self._nursery = Forkserver(self.limits.environment)
+        self._forkserver = Forkserver(self.limits.environment)
         self._lock = Lock()
         self._waiting: dict[str, list[SlotProcess]] = defaultdict(list)
         self._busy: set[SlotProcess] = set()
@@ -80,8 +80,8 @@ class SlotPool:
 
     @property
     def pids(self) -> list[int]:
-        """All processes there are now, the nursery first."""
-        return [pid for pid in (self._nursery.pid, *(s.pid for s in self._slots())) if pid]
+        """All processes there are now, the forkserver first."""
+        return [pid for pid in (self._forkserver.pid, *(s.pid for s in self._slots())) if pid]
 
     def _slots(self) -> list[SlotProcess]:
         with self._lock:
@@ -89,8 +89,10 @@ class SlotPool:
 
     def resident_bytes(self) -> int:
         """Memory of all of them in RAM, without what they share."""
-        nursery = self._nursery.pid
-        return (own_bytes(nursery) if nursery else 0) + sum(s.taken_bytes for s in self._slots())
+        forkserver = self._forkserver.pid
+        return (own_bytes(forkserver) if forkserver else 0) + sum(
+            s.taken_bytes for s in self._slots()
+        )
 
     def release(self, job: str) -> None:
         """The job needs no slots any more."""
@@ -106,21 +108,21 @@ class SlotPool:
             self.release(job)
         with self._lock:
             if not self._busy:
-                self._nursery.close()
+                self._forkserver.close()
 
     def close(self) -> None:
         """End everything."""
         for slot in list(self._busy):
             slot.kill()
         self.trim()
-        self._nursery.close()
+        self._forkserver.close()
 
     def _take(self, job: str, compiles: bool) -> SlotProcess:
         while (slot := self._kept(job)) is not None:
             if slot.alive:
                 break
             slot.end()
-        slot = slot or SlotProcess(self._nursery, self.clock, compiles=compiles)
+        slot = slot or SlotProcess(self._forkserver, self.clock, compiles=compiles)
         with self._lock:
             self._busy.add(slot)
         return slot

@@ -57,8 +57,8 @@ class TooLargeError(Exception):
 class SlotProcess:
     """A process for tasks; `end` it."""
 
-    def __init__(self, nursery: Forkserver, clock: Clock, *, compiles: bool = False) -> None:
-        self._nursery, self._clock = nursery, clock
+    def __init__(self, forkserver: Forkserver, clock: Clock, *, compiles: bool = False) -> None:
+        self._forkserver, self._clock = forkserver, clock
         self._lock, self._ended = Lock(), False
         self._receiving = Lock()
         """Held in `receive`: when a descriptor is closed meanwhile another file may get its number
@@ -79,7 +79,7 @@ class SlotProcess:
         try:
             with theirs:
                 given = (theirs.fileno(), write, page)
-                self.pid = nursery.spawn(given, compiles=compiles)
+                self.pid = forkserver.spawn(given, compiles=compiles)
             self._handle = os.pidfd_open(self.pid)
             self.calls = CallPage(page)
             self._born_bytes = own_bytes(self.pid)
@@ -169,7 +169,7 @@ class SlotProcess:
 
     @property
     def taken_bytes(self) -> int:
-        """Memory that it took since it was forked; what came from the nursery is the nursery's."""
+        """Memory that it took since it was forked: pages of the forkserver are left out."""
         return max(0, own_bytes(self.pid) - self._born_bytes)
 
     @property
@@ -182,7 +182,7 @@ class SlotProcess:
         if self._ended:
             return self._status
         self.channel.hang_up()  # which it takes for its end, when it still listens
-        self._status = self._nursery.reap(self.pid)
+        self._status = self._forkserver.reap(self.pid)
         with self._receiving:  # who waits has heard that nothing more will come
             with self._lock:
                 self._ended = True

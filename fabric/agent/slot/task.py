@@ -71,12 +71,12 @@ class SlotTask:
         self._items, self._inputs, self._splits = items, dict(inputs), splits
         self._schema = schema_of(root)
         self._readers: dict[int, Items] = {}
-        self._attended = SlotSupervisor(slot, limits, spec, root)
+        self._supervisor = SlotSupervisor(slot, limits, spec, root)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Run it; raises what it failed by."""
         self._check_files()
-        with self._attended.explaining():
+        with self._supervisor.explaining():
             self._slot.send(sp.ToSlot(run=self._run()))
             yield from self._answer_all()
 
@@ -117,14 +117,14 @@ class SlotTask:
 
     def _answer_all(self) -> Iterator[pa.RecordBatch]:
         while True:
-            asked = self._attended.receive()
+            asked = self._supervisor.receive()
             for reader in asked.let_go:
                 self._readers.pop(reader, None)
             match asked.WhichOneof("kind"):
                 case "take":
                     self._slot.send(sp.ToSlot(rows=self._next(asked.take)))
                 case "put":
-                    batch = self._attended.checked(asked.put.batch, self._schema)
+                    batch = self._supervisor.checked(asked.put.batch, self._schema)
                     if asked.put.waits:
                         self._slot.send(sp.ToSlot(accepted=sp.Accepted()))
                     yield batch

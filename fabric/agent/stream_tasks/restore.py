@@ -32,15 +32,15 @@ def context_of(node: str, begin: sp.Begin) -> Context:
     """The context of a chain below `node`."""
     return Context(
         node, begin.task, begin.n_tasks, Path(begin.scratch),
-        states={path: state_of(told) for path, told in begin.stream.states.items()},
+        states={path: state_of(state) for path, state in begin.stream.states.items()},
     )  # fmt: skip
 
 
-def state_of(told: pb.NodeState) -> tuple[StateBackend, int | None]:
+def state_of(node: pb.NodeState) -> tuple[StateBackend, int | None]:
     """Where a node keeps its state, and how much of it may be in memory."""
-    named = (name for name in get_args(StateBackend) if name == told.state)
+    named = (name for name in get_args(StateBackend) if name == node.state)
     state: StateBackend = next(named, "memory")
-    return state, told.bytes if told.HasField("bytes") else None
+    return state, node.bytes if node.HasField("bytes") else None
 
 
 def splits_of(begin: sp.Begin) -> dict[int, Sequence[str]]:

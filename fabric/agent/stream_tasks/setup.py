@@ -158,8 +158,8 @@ def _in_slot(
     spec = parts.spec
     slot = stack.enter_context(slots.slot(spec.id.job, compiles=compiles_functions(top)))
     stack.enter_context(parts.cancellation.waking(slot.kill))
-    attended = SlotSupervisor(slot, slots.limits, spec, top)
-    chain = stack.enter_context(SlotChain(slot, attended, top))
+    supervisor = SlotSupervisor(slot, slots.limits, spec, top)
+    chain = stack.enter_context(SlotChain(slot, supervisor, top))
     chain.begin(_begin(parts, folder))
     return chain
 

@@ -25,7 +25,7 @@ class Pair:
         self.n_opened = self.n_closed = 0
 
     def across(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        self.outbox.told(self.inbox.released())
+        self.outbox.reuse(self.inbox.released())
         placed, memory = self.outbox.place(batch), sp.Memory()
         descriptors = self.outbox.announce(memory)
         self.n_opened += len(memory.opened)
@@ -151,4 +151,4 @@ def test_a_chunk_that_could_shrink_or_is_smaller_than_it_says_is_refused() -> No
 
 def test_what_was_not_in_use_cannot_be_let_go() -> None:
     with pytest.raises(InternalError, match="too often"):
-        Outbox().told([1])
+        Outbox().reuse([1])

@@ -17,18 +17,18 @@ WAITS_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Forkserver]:
+def forkserver() -> Iterator[Forkserver]:
     made = Forkserver()
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_who_waits_for_a_slot_hears_that_it_was_ended(nursery: Forkserver, killed: bool) -> None:
+def test_who_waits_for_a_slot_hears_that_it_was_ended(forkserver: Forkserver, killed: bool) -> None:
     """Whatever gets the numbers of its descriptors next: polling these would last for ever."""
     with ThreadPoolExecutor(1) as pool:
         for _ in range(5):
-            slot = SlotProcess(nursery, SystemClock())
+            slot = SlotProcess(forkserver, SystemClock())
             waiting = pool.submit(slot.receive, WAITS_S)
             wait_until(waiting.running)
             if killed:
@@ -43,8 +43,8 @@ def test_who_waits_for_a_slot_hears_that_it_was_ended(nursery: Forkserver, kille
                     os.close(descriptor)
 
 
-def test_a_slot_that_was_ended_says_nothing(nursery: Forkserver) -> None:
-    slot = SlotProcess(nursery, SystemClock())
+def test_a_slot_that_was_ended_says_nothing(forkserver: Forkserver) -> None:
+    slot = SlotProcess(forkserver, SystemClock())
     slot.end()
     with pytest.raises(SlotEndedError):
         slot.receive(WAITS_S)

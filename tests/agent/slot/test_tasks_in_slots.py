@@ -405,7 +405,7 @@ def test_a_poisoned_task_fails_its_job_by_its_cause_after_some_attempts(slots: S
     slots.running.control.release(pb.JobRequest(job_id=job))
 
 
-def test_a_killed_nursery_is_started_again(slots: Slots) -> None:
+def test_a_killed_forkserver_is_started_again(slots: Slots) -> None:
     where = slots.frame.select(p=pid_of()("a"))
     slots.collect(where)
     before = slots.pool.pids[0]

@@ -19,16 +19,16 @@ from fabric.agent.events import (
     DropOutput,
     DropPipes,
     Effect,
-    Ended,
     Event,
     Fetch,
+    Incoming,
     LeaseOver,
     Relocate,
     RunSink,
-    Said,
     Send,
     SinkDone,
     Start,
+    TaskEnd,
 )
 from fabric.agent.runtime import LEASE_SHARE
 from fabric.control import control_pb2 as pb
@@ -156,8 +156,8 @@ class AgentProcess(Party):
             self._heartbeat_s = message.welcome.heartbeat_s
             self.lease.begin(message.welcome.timeout_s * LEASE_SHARE, self._hello_s)
             self.after(self._heartbeat_s, lambda: self._beat(session))
-        if kind != "heard" or self.lease.heard(message.heard.sequence):
-            self.handle(Said(message))
+        if kind != "heard" or self.lease.acknowledged(message.heard.sequence):
+            self.handle(Incoming(message))
 
     def _broken(self, session: Session, why: str) -> None:
         if session is not self.session:
@@ -222,7 +222,7 @@ class AgentProcess(Party):
                     release = pb.CoordinatorMessage(
                         release=pb.ReleaseJob(job_id=job), epoch=self.core.epoch
                     )
-                    self.after(0.0, partial(self.handle, Said(release)))
+                    self.after(0.0, partial(self.handle, Incoming(release)))
             case RunSink(command=command):
                 self._later(lambda: self._run_sink(command))
             case AbandonSinks(handles=handles, attempts=attempts):
@@ -270,7 +270,7 @@ class AgentProcess(Party):
         """A task has ended; its thread is gone."""
         self.workers.pop(task_id, None)
         self.say(f"{task_id} {pb.TaskState.Name(report.state)[5:].lower()} {report.error.message}")
-        self.handle(Ended(report))
+        self.handle(TaskEnd(report))
 
 
 class Line:

@@ -118,7 +118,7 @@ class Watch:
                     self._ended.append(self._series.pop(pid))
 
     def _add_children(self, pid: int, name: str) -> None:
-        """An agent has a nursery, and that a process for each slot with a user's function."""
+        """An agent has a forkserver, and that a process for each slot with a user's function."""
         for child in children(pid):
             if child not in self._series:
                 self._series[child] = Series(f"{name}/{child}")
