@@ -16,6 +16,7 @@ from pyarrow import types as t
 from fabric.clients.spark.expressions import spark_type
 from fabric.clients.spark.plan.relation import Relation
 from fabric.plan.expr import Agg, Expr, Literal, output_name
+from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate
 from fabric.plan.nodes.aggregate import unaliased
 from fabric.plan.types import numeric, plain
@@ -78,7 +79,7 @@ def arguments(agg: Agg, source: Relation) -> list[tuple[SparkColumn, str]]:
 def _argument_type(function: str, dtype: pa.DataType) -> pa.DataType | None:
     """What an argument is cast to before; None leaves it."""
     number = _F64 if t.is_null(plain(dtype)) else numeric(dtype)
-    if function in _STATISTICS:
+    if function in AGGREGATES and AGGREGATES[function].of_floats:
         return _F64
     if function in ("bool_and", "bool_or", "count_if"):
         return pa.bool_()
@@ -99,7 +100,7 @@ def aggregate_column(
         return sf.size(over(sf.collect_set(args[0])))
     if agg.function == "quantile" and constants[1:] not in ([], ["linear"]):
         return _actual_quantile(over(sf.collect_list(args[0])), *constants)
-    return over(_BUILD[agg.function](*args, *constants))
+    return over(FORMS[agg.function](*args, *constants))
 
 
 def _named(name: str) -> Callable[..., SparkColumn]:
@@ -162,40 +163,13 @@ def _any_value(column: SparkColumn) -> SparkColumn:
     return sf.any_value(column, sf.lit(True))
 
 
-_STATISTICS = frozenset((
-    "var", "std", "var_pop", "std_pop", "skewness", "kurtosis", "covar_samp", "covar_pop", "corr",
-    "median", "quantile",
-))  # fmt: skip
-"""Computed in float64."""
-
-_BUILD: dict[str, Callable[..., SparkColumn]] = {
+FORMS: dict[str, Callable[..., SparkColumn]] = {
+    **{name: _named(known.spark) for name, known in AGGREGATES.items() if known.spark},
     "count": _count,
-    "count_if": _named("count_if"),
     "count_distinct": _count_distinct,
-    "approx_distinct": _named("approx_count_distinct"),
-    "sum": _named("sum"),
-    "mean": _named("avg"),
-    "min": _named("min"),
-    "max": _named("max"),
-    "min_by": _named("min_by"),
-    "max_by": _named("max_by"),
-    "var": _named("var_samp"),
-    "std": _named("stddev_samp"),
-    "var_pop": _named("var_pop"),
-    "std_pop": _named("stddev_pop"),
-    "skewness": _named("skewness"),
-    "kurtosis": _named("kurtosis"),
-    "covar_samp": _named("covar_samp"),
-    "covar_pop": _named("covar_pop"),
-    "corr": _named("corr"),
     "median": _median,
     "quantile": _percentile,
     "approx_quantile": _approx_percentile,
-    "first": _named("first"),
-    "last": _named("last"),
     "any_value": _any_value,
-    "collect": _named("collect_list"),
-    "bool_and": _named("bool_and"),
-    "bool_or": _named("bool_or"),
 }
 """How Spark spells each aggregate: computed arguments first, then the constants."""

@@ -27,6 +27,7 @@ from fabric.plan.expr import (
     children,
     output_name,
 )
+from fabric.plan.functions.aggregates import CO_MOMENTS
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -55,7 +56,7 @@ _NEAR_LIMIT = 2.0**57
 """For rows times the largest value. A float sum of so many products is wrong by at most the number
 of rows times 2^-53 times the sum, so by less than 2^61: far from the 2^64 of a sum that wrapped."""
 _SUMS = ("sum", "mean")
-_FITTED = (*_SUMS, "covar_samp", "covar_pop", "corr")
+_FITTED = frozenset((*_SUMS, *CO_MOMENTS))
 
 
 class Fit(IntEnum):

@@ -40,7 +40,8 @@ class Aggregate:
 
     ``arity`` is (least, most), the input included. `constants` are the indices of arguments that
     must be literals. `states` None means that there is no partial form; else `kinds` are the names
-    of all states that it may have.
+    of all states that it may have. `of_floats` says that it is computed in float64, `spark` is its
+    name in Spark's SQL where that means the same; forms of its own are in `clients/spark`.
     """
 
     name: str
@@ -50,6 +51,8 @@ class Aggregate:
     states: States | None = None
     kinds: tuple[str, ...] = ()
     constants: tuple[int, ...] = ()
+    of_floats: bool = False
+    spark: str = ""
 
     def result(
         self, *types: pa.DataType, literals: Sequence[Literal | None] | None = None
@@ -218,13 +221,14 @@ _SHAPE = ("mean", "m2", "m3", "m4")
 _TWO = ("mean_x", "mean_y", "m2_x", "m2_y", "c2")
 
 
-def _statistics(kinds: tuple[str, ...], *named: tuple[str, str]) -> tuple[Aggregate, ...]:
-    """Aggregates of numbers that share a state."""
+def _statistics(kinds: tuple[str, ...], *named: tuple[str, str, str]) -> tuple[Aggregate, ...]:
+    """Aggregates of numbers that share a state: their names, Spark's names and what they are."""
     arity = (2, 2) if kinds is _TWO else (1, 1)
     return tuple(
-        Aggregate(name, arity, _statistic(name), doc, _moments(*kinds), ("count", *kinds))
-        for name, doc in named
-    )
+        Aggregate(name, arity, _statistic(name), doc, _moments(*kinds), ("count", *kinds),
+                  of_floats=True, spark=spark)
+        for name, spark, doc in named
+    )  # fmt: skip
 
 
 _COUNT = (_state("count", _I64), ("count",))
@@ -236,70 +240,84 @@ AGGREGATES = {
         Aggregate("count", (0, 1), _count,
                   "how many values are not null, or how many rows; never null", *_COUNT),
         Aggregate("count_if", (1, 1), _condition("count_if", _I64),
-                  "for how many rows the condition is true; never null", *_COUNT),
+                  "for how many rows the condition is true; never null", *_COUNT, spark="count_if"),
         Aggregate("count_distinct", (1, 1), _distinct("count_distinct"),
                   "how many different values, nulls left out"),
         Aggregate("approx_distinct", (1, 1), _distinct("approx_distinct"),
                   "about how many different values (2.3 % off on average), nulls left out",
-                  _state("codes", pa.list_(pa.int32())), ("codes",)),
+                  _state("codes", pa.list_(pa.int32())), ("codes",), spark="approx_count_distinct"),
         Aggregate("sum", (1, 1), _sum,
                   "the sum; integers as int64 with overflow an error, floats as float64",
-                  _sum_states, ("sum", "sum_f64")),
+                  _sum_states, ("sum", "sum_f64"), spark="sum"),
         Aggregate("mean", (1, 1), _mean,
                   "the mean as float64, or a decimal of a decimal",
-                  _mean_states, ("sum", "count")),
-        Aggregate("min", (1, 1), _comparable("min"), "the smallest", _state("min"), ("min",)),
+                  _mean_states, ("sum", "count"), spark="avg"),
+        Aggregate("min", (1, 1), _comparable("min"), "the smallest", _state("min"), ("min",),
+                  spark="min"),
         Aggregate("max", (1, 1), _comparable("max"),
-                  "the largest; NaN is larger than all numbers", _state("max"), ("max",)),
+                  "the largest; NaN is larger than all numbers", _state("max"), ("max",),
+                  spark="max"),
         Aggregate("min_by", (2, 2), _comparable("min_by"),
                   "x of a row whose y is smallest; rows without y are left out",
-                  _by_states, ("value", "by")),
+                  _by_states, ("value", "by"), spark="min_by"),
         Aggregate("max_by", (2, 2), _comparable("max_by"),
                   "x of a row whose y is largest (NaN is); rows without y are left out",
-                  _by_states, ("value", "by")),
+                  _by_states, ("value", "by"), spark="max_by"),
         *_statistics(
             _ONE,
-            ("var", "the variance of a sample (n - 1); null of fewer than two values"),
-            ("std", "the standard deviation of a sample (n - 1); null of fewer than two values"),
-            ("var_pop", "the variance of all values (n)"),
-            ("std_pop", "the standard deviation of all values (n)"),
+            ("var", "var_samp", "the variance of a sample (n - 1); null of fewer than two values"),
+            ("std", "stddev_samp",
+             "the standard deviation of a sample (n - 1); null of fewer than two values"),
+            ("var_pop", "var_pop", "the variance of all values (n)"),
+            ("std_pop", "stddev_pop", "the standard deviation of all values (n)"),
         ),
         *_statistics(
             _SHAPE,
-            ("skewness", "the third standardised moment; null when all values are equal"),
-            ("kurtosis", "the fourth standardised moment, less 3; null when all are equal"),
+            ("skewness", "skewness",
+             "the third standardised moment; null when all values are equal"),
+            ("kurtosis", "kurtosis",
+             "the fourth standardised moment, less 3; null when all are equal"),
         ),
         *_statistics(
             _TWO,
-            ("covar_samp", "the covariance of a sample (n - 1); rows with a null are left out"),
-            ("covar_pop", "the covariance of all rows (n); rows with a null are left out"),
-            ("corr", "Pearson's correlation; rows with a null are left out; null when all x or "
-                     "all y are equal"),
+            ("covar_samp", "covar_samp",
+             "the covariance of a sample (n - 1); rows with a null are left out"),
+            ("covar_pop", "covar_pop",
+             "the covariance of all rows (n); rows with a null are left out"),
+            ("corr", "corr",
+             "Pearson's correlation; rows with a null are left out; null when all x or "
+             "all y are equal"),
         ),
         Aggregate("median", (1, 1), _statistic("median"),
-                  "the middle value, or the mean of the two in the middle, as float64"),
+                  "the middle value, or the mean of the two in the middle, as float64",
+                  of_floats=True),
         Aggregate("quantile", (2, 3), _quantile,
                   "the exact quantile q (0 to 1) as float64; between two values linear, or as said",
-                  constants=(1, 2)),
+                  constants=(1, 2), of_floats=True),
         Aggregate("approx_quantile", (2, 2), _approx_quantile,
                   "a value of the input about at quantile q (0 to 1)",
                   _sample_states, ("values", "count"), constants=(1,)),
         Aggregate("first", (1, 1), _any,
                   "the value of one row, the first met; null when that row's is",
-                  _row_states, ("value", "count")),
+                  _row_states, ("value", "count"), spark="first"),
         Aggregate("last", (1, 1), _any,
                   "the value of one row, the last met; null when that row's is",
-                  _row_states, ("value", "count")),
+                  _row_states, ("value", "count"), spark="last"),
         Aggregate("any_value", (1, 1), _any,
                   "some value that is not null; null only where there is none", *_VALUE),
         Aggregate("collect", (1, 1), _collect,
-                  "the list of all values that are not null, in any order; never null"),
+                  "the list of all values that are not null, in any order; never null",
+                  spark="collect_list"),
         Aggregate("bool_and", (1, 1), _condition("bool_and", pa.bool_()),
                   "whether all values are true; nulls left out",
-                  _state("all", pa.bool_()), ("all",)),
+                  _state("all", pa.bool_()), ("all",), spark="bool_and"),
         Aggregate("bool_or", (1, 1), _condition("bool_or", pa.bool_()),
                   "whether any value is true; nulls left out",
-                  _state("any", pa.bool_()), ("any",)),
+                  _state("any", pa.bool_()), ("any",), spark="bool_or"),
     )
 }  # fmt: skip
 """All aggregates by name."""
+MOMENTS = frozenset(name for name, agg in AGGREGATES.items() if agg.kinds[1:3] == _ONE)
+"""Those of the moments of one column."""
+CO_MOMENTS = frozenset(name for name, agg in AGGREGATES.items() if agg.kinds[1:] == _TWO)
+"""Those of the moments of two columns."""

@@ -1,4 +1,4 @@
-"""Each function has a form on every engine, and a method or function of the client."""
+"""Each function and aggregate has a form on every engine, and a method or function for users."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 from fabric import col
 from fabric import functions as F
 from fabric.clients.spark.expressions.translate import FORMS, TYPED_FORMS
+from fabric.clients.spark.plan.aggregates import FORMS as SPARK_AGGREGATES
 from fabric.operators.expressions.arrow.compile import LAZY
 from fabric.operators.expressions.arrow.implementations import IMPLEMENTATIONS
-from fabric.plan.functions import FUNCTIONS, Function
+from fabric.operators.fragment.aggregates import FORMS as DATAFUSION_AGGREGATES
+from fabric.plan.functions import AGGREGATES, FUNCTIONS, Function
 
 OPERATORS = frozenset("== != < <= > >= | & + - * / // % ** ~".split())  # noqa: SIM905
 INTERNAL = frozenset(("random", "poisson"))
@@ -70,3 +72,10 @@ def test_what_users_call_is_typed_and_documented(
     assert function.__doc__ or is_operator, name
     for parameter in [*inspect.signature(function).parameters.values()][name.startswith(".") :]:
         assert str(parameter.annotation) not in ("Any", "object") or is_operator, (name, parameter)
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_aggregates_have_forms_and_methods(name: str) -> None:
+    assert name in DATAFUSION_AGGREGATES
+    assert name in SPARK_AGGREGATES
+    assert callable(getattr(col("x"), name))

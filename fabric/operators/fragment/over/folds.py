@@ -28,6 +28,7 @@ from fabric.operators.fragment.aggregates.segments import (
 from fabric.operators.fragment.over.frames import Frames
 from fabric.operators.fragment.over.inputs import PLACED
 from fabric.plan.expr import Agg, Literal
+from fabric.plan.functions.aggregates import CO_MOMENTS, MOMENTS
 
 State = Sequence[Any]
 """Columns of numbers, one value a row or frame."""
@@ -115,8 +116,6 @@ def co_moments(a: State, b: State) -> State:
 
 _ONE = ("count", "mean", "m2", "m3", "m4")
 _TWO = ("count", "mean_x", "mean_y", "m2_x", "m2_y", "c2")
-_MOMENTS = ("var", "std", "var_pop", "std_pop", "skewness", "kurtosis")
-_CO_MOMENTS = ("covar_samp", "covar_pop", "corr")
 _INT64 = np.iinfo(np.int64)
 
 
@@ -146,9 +145,9 @@ def folded(agg: Agg, args: Sequence[pa.Array], frames: Frames, dtype: pa.DataTyp
         return answer(_condition(name, args[0], frames))
     if name in ("min", "max"):
         return answer(_extreme(name, args[0], frames, dtype))
-    if name in _MOMENTS:
+    if name in MOMENTS:
         return _moments(moments, _ONE, args, frames)
-    if name in _CO_MOMENTS:
+    if name in CO_MOMENTS:
         return _moments(co_moments, _TWO, args, frames)
     if name in ("sum", "mean") and not t.is_decimal(dtype):
         return _sum(name, args[0], frames)
