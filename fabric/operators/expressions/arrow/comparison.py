@@ -1,7 +1,8 @@
-"""Comparisons and null tests: NaN equals NaN and is the largest, -0.0 equals 0.0.
+"""Comparisons, extremes and null tests: NaN equals NaN and is the largest, -0.0 equals 0.0.
 
-One job: eq ne lt le gt ge eq_null_safe not is_null is_not_null is_nan. Arrow compares floats by
-IEEE rules, where NaN is unequal to all; the rows with a NaN are mended when there are any.
+One job: eq ne lt le gt ge eq_null_safe is_nan, greatest least. Arrow compares floats by IEEE rules,
+where NaN is unequal to all; the rows with a NaN are mended when there are any. Of equal extremes
+the first one is taken.
 """
 
 from __future__ import annotations
@@ -12,13 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.bound import (
-    Bound,
-    Datum,
-    Implementation,
-    Kernel,
-    Request,
-)
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Kernel, Request
 from fabric.operators.expressions.arrow.lists.pairs import order_of
 from fabric.operators.expressions.arrow.rows import arrays
 
@@ -104,8 +99,27 @@ def _is_nan(value: Datum) -> Datum:
     return pc.fill_null(pc.is_nan(value), False)
 
 
+def _extreme(request: Request) -> Bound:
+    dtype = request.result
+    better = compare("gt" if request.name == "greatest" else "lt", dtype)
+
+    def kernel(*values: Datum) -> Datum:
+        n_rows = next(len(value) for value in values if isinstance(value, pa.Array))
+        if t.is_null(dtype):
+            return pa.nulls(n_rows)
+        best = values[0] if isinstance(values[0], pa.Array) else pa.repeat(values[0], n_rows)
+        for value in values[1:]:
+            wins = pc.if_else(pc.is_null(best), True, pc.fill_null(better(value, best), False))
+            best = pc.if_else(wins, value, best)
+        return best
+
+    return Bound(kernel, order="all")
+
+
 IMPLEMENTATIONS: dict[str, Implementation] = {
     **dict.fromkeys(_ARROW, _comparison),
     "eq_null_safe": _null_safe,
     "is_nan": _simple(_is_nan),
+    "greatest": _extreme,
+    "least": _extreme,
 }

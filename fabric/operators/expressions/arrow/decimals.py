@@ -1,6 +1,6 @@
 """Decimal arithmetic by Spark's rules: exact, then rounded half up to the result's scale.
 
-One job: the decimal half of `arithmetic.py` and `rounding.py`. Sums and products are computed in
+One job: the decimal half of `arithmetic.py` and `digits.py`. Sums and products are computed in
 decimal256 where they fit its 76 digits, the rest in Python's `decimal`. A result that needs more
 than its precision is an overflow.
 """

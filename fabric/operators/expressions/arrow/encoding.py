@@ -1,7 +1,6 @@
-"""Bytes as text: base64, hexadecimal and binary digits, digests.
+"""Bytes as text: base64, hexadecimal and binary digits, digests; the hash of a row.
 
-One job: base64 unbase64 hex unhex decode_hex bin md5 sha1 sha2 crc32. Applied once per different
-value.
+One job: base64 … crc32, applied once per different value, and hash, by the kernel that places rows.
 """
 
 from __future__ import annotations
@@ -13,11 +12,20 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Bound, Implementation, Request
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    as_array,
+)
+from fabric.operators.expressions.arrow.buffers import from_numpy
 from fabric.operators.expressions.arrow.rows import bad_value, by_value
 
 _LINE = 76
@@ -100,6 +108,21 @@ def _sha2(request: Request) -> Bound:
     return _each(lambda data: hashlib.new(name, data).hexdigest())(request)
 
 
+def row_hash(*values: Datum) -> pa.Array:
+    """The hash as int64; at least one value is an array.
+
+    >>> row_hash(pa.array([7, None]), pa.scalar("a")).to_pylist()
+    [-9090557558413329754, 543842818060867228]
+    """
+    n_rows = next(len(value) for value in values if isinstance(value, pa.Array))
+    hashes = hash_columns([as_array(value, n_rows) for value in values])
+    return from_numpy(hashes.view(np.int64), pa.int64())
+
+
+def _hash(_: Request) -> Bound:
+    return Bound(row_hash, order="all")
+
+
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "base64": _each(to_base64),
     "unbase64": _each(from_base64),
@@ -111,4 +134,5 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "sha1": _each(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
     "sha2": _sha2,
     "crc32": _each(zlib.crc32),
+    "hash": _hash,
 }

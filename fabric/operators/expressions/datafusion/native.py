@@ -1,7 +1,9 @@
 """The native DataFusion form of a function, where it means what Spark means.
 
 One job: `NATIVE`, from a function's name and operand types to a builder, or None where DataFusion
-differs. Nothing here can raise on a value, but for a decimal product of more than 38 digits.
+differs. Nothing here can raise on a value, but for a decimal product of more than 38 digits:
+DataFusion computes in 128 bits, which hold some numbers of 39 digits; there Spark's answer is an
+overflow (`fits`, about 0.3 ns a value).
 
 Comparison of floats: DataFusion has -0.0 = 0.0 and NaN = NaN, but a NaN with its sign bit set
 (which x86 makes of inf - inf) is its smallest value; `nanvl` makes every NaN the positive one.
@@ -11,14 +13,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from itertools import count
 
 import datafusion
+import numpy as np
 import pyarrow as pa
 from datafusion import functions as f
 from pyarrow import types as t
 
-from fabric.operators.expressions.datafusion.precision import fits
+from fabric.errors import ExpressionError
 from fabric.plan.types import MAX_PRECISION, adjusted, as_decimal, product_digits, sum_digits
+
+_HIGH_MAX = 10**38 >> 64
+_NUMBERS = count()
+
 
 Build = Callable[..., datafusion.Expr]
 Choose = Callable[[Sequence[pa.DataType]], Build | None]
@@ -133,3 +141,28 @@ def casts_natively(source: pa.DataType, target: pa.DataType) -> bool:
         room = target.precision - target.scale >= whole.precision - whole.scale
         return bool(room and target.scale >= whole.scale)
     return bool(t.is_string(source) and t.is_large_string(target))
+
+
+def fits(value: datafusion.Expr, dtype: pa.DataType) -> datafusion.Expr:
+    """`value`, a decimal of 38 digits; it raises where there are more."""
+
+    def checked(values: pa.Array) -> pa.Array:
+        if len(values) and _may_be_long(values):
+            values.validate(full=True)
+        return values
+
+    def explained(values: pa.Array) -> pa.Array:
+        try:
+            return checked(values)
+        except pa.ArrowInvalid as error:
+            raise ExpressionError(f"overflow: a value does not fit {dtype}") from error
+
+    name = f"fabric_fits_{next(_NUMBERS)}"
+    return datafusion.udf(explained, [dtype], dtype, "volatile", name)(value)
+
+
+def _may_be_long(values: pa.Array) -> bool:
+    """Whether the upper half of some number, which may be that of a null, is as large as can be."""
+    words = np.frombuffer(values.buffers()[1], np.int64)
+    high = words[2 * values.offset + 1 : 2 * (values.offset + len(values)) : 2]
+    return bool(high.max() >= _HIGH_MAX or high.min() <= -_HIGH_MAX - 1)

@@ -19,7 +19,7 @@ from fabric.operators.expressions.arrow.civil import (
     days_from_civil,
     month_length,
 )
-from fabric.operators.expressions.arrow.halves import rounded_text, scaled
+from fabric.operators.expressions.arrow.digits import rounded_text, scaled
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 EPOCH = date(1970, 1, 1)

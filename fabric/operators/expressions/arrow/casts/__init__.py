@@ -10,14 +10,14 @@ from pyarrow import types as t
 
 from fabric.errors import PlanError
 from fabric.operators.expressions.arrow.casts import (
+    containers,
     decimals,
     from_text,
-    nested,
     numbers,
     times,
     to_text,
 )
-from fabric.operators.expressions.arrow.casts.checked import Cast
+from fabric.operators.expressions.arrow.casts.shape import Cast
 from fabric.operators.expressions.arrow.zones import to_instants, to_wall
 from fabric.plan.types import can_cast, is_nested, is_string, is_timestamp
 from fabric.plan.zones import local_zone
@@ -34,7 +34,7 @@ def cast_kernel(source: pa.DataType, target: pa.DataType, *, try_: bool = False)
     if (zoned := _with_clocks(source, target, try_=try_)) is not None:
         return zoned
     if is_nested(target):
-        return nested.cast_nested(source, target, _inner, try_=try_)
+        return containers.cast_nested(source, target, _inner, try_=try_)
     if is_string(target) and not is_string(source):
         return to_text.to_text(source, target), True
     if is_string(source) and not is_string(target):

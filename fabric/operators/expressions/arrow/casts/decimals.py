@@ -15,10 +15,10 @@ from pyarrow import types as t
 
 from fabric.operators.expressions.arrow.bound import Kernel
 from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
-from fabric.operators.expressions.arrow.casts.checked import Cast, Test, between, checked
 from fabric.operators.expressions.arrow.casts.numbers import cast_numbers, limits
+from fabric.operators.expressions.arrow.casts.shape import Cast, Test, between, checked
 from fabric.operators.expressions.arrow.decimals import half_up
-from fabric.operators.expressions.arrow.halves import scaled
+from fabric.operators.expressions.arrow.digits import scaled
 
 WIDE_DIGITS = 76
 _EXACT_DIGITS = 15

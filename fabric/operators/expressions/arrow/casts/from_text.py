@@ -18,8 +18,8 @@ from pyarrow import types as t
 
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.bound import Kernel
-from fabric.operators.expressions.arrow.casts.checked import Cast
 from fabric.operators.expressions.arrow.casts.numbers import limits
+from fabric.operators.expressions.arrow.casts.shape import Cast
 from fabric.operators.expressions.arrow.casts.texts import day_of_text, micros_of_text
 from fabric.operators.expressions.arrow.casts.times import cast_times
 from fabric.operators.expressions.arrow.decimals import half_up

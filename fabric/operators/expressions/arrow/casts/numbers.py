@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.operators.expressions.arrow.bound import Kernel
-from fabric.operators.expressions.arrow.casts.checked import Cast, Test, between, checked
+from fabric.operators.expressions.arrow.casts.shape import Cast, Test, between, checked
 
 
 def cast_numbers(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:

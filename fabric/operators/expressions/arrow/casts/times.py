@@ -15,9 +15,9 @@ from pyarrow import types as t
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.bound import Kernel
 from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
-from fabric.operators.expressions.arrow.casts.checked import Cast, between, checked
 from fabric.operators.expressions.arrow.casts.decimals import to_decimal, with_scale
 from fabric.operators.expressions.arrow.casts.numbers import cast_numbers, limits
+from fabric.operators.expressions.arrow.casts.shape import Cast, between, checked
 from fabric.operators.expressions.arrow.decimals import wrapped
 from fabric.operators.expressions.arrow.rows import bad_value
 

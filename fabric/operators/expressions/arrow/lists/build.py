@@ -1,6 +1,7 @@
-"""Lists made of other values: array list_repeat sequence list_zip.
+"""Lists and structs made of other values: array list_repeat sequence list_zip struct.
 
-One job: those four. None of them is null because a value in it is; `array` never is.
+One job: those, and struct_field, which takes a value out again. None of them is null because a
+value in it is; `array` and `struct` never are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
 from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
-from fabric.operators.expressions.arrow.casts.nested import struct_array
+from fabric.operators.expressions.arrow.casts.containers import struct_array
 from fabric.operators.expressions.arrow.lists.view import (
     Lists,
     Numbers,
@@ -122,9 +123,29 @@ def _stretched(lists: Lists, whole: Lists) -> pa.Array:
     return lists.values.take(pa.array(source, mask=beyond))
 
 
+def _struct(request: Request) -> Bound:
+    """Names and values in turn."""
+
+    def kernel(*values: Datum) -> pa.Array:
+        return struct_array(arrays(*values)[1::2], request.result)
+
+    return Bound(kernel, order="all")
+
+
+def _field(request: Request) -> Bound:
+    index = request.operands[0].get_field_index(request.constant(1))
+
+    def kernel(value: pa.Array, _: Datum) -> pa.Array:
+        return pc.struct_field(value, [index])
+
+    return Bound(kernel, array=0)
+
+
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "array": _array,
     "list_repeat": _repeat,
     "sequence": _sequence,
     "list_zip": _zip,
+    "struct": _struct,
+    "struct_field": _field,
 }

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.casts.checked import Cast
+from fabric.operators.expressions.arrow.casts.shape import Cast
 from fabric.operators.expressions.arrow.lists.view import Lists
 
 CastOf = Callable[[pa.DataType, pa.DataType, bool], Cast]
