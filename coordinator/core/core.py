@@ -21,7 +21,7 @@ from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.agents.drain import Draining
 from fabric.coordinator.core.agents.replication import Replication
 from fabric.coordinator.core.agents.status import AgentStatuses
-from fabric.coordinator.core.checkpoints.pending import CheckpointStatus
+from fabric.coordinator.core.checkpoints.pending_checkpoint import CheckpointStatus
 from fabric.coordinator.core.datasets import DatasetVerbs
 from fabric.coordinator.core.effects import Disconnect, Effect, Hear, Persist
 from fabric.coordinator.core.events import (

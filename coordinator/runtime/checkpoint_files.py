@@ -16,7 +16,7 @@ from fabric import failpoints
 from fabric.checkpoint.manifest import TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage, SnapshotStorage
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.checkpoints.pending import CheckpointStatus
+from fabric.coordinator.core.checkpoints.pending_checkpoint import CheckpointStatus
 from fabric.coordinator.core.effects import (
     RemoveCheckpoints,
     RemoveJob,

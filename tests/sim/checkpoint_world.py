@@ -23,7 +23,7 @@ from fabric.checkpoint.manifest import (
 from fabric.config import CheckpointConfig
 from fabric.coordinator.core import effects as fx
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
-from fabric.coordinator.core.checkpoints.pending import TaskRun
+from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
 from fabric.coordinator.core.checkpoints.rows import rows_of
 from fabric.errors import DataError, ExternalError, StorageError
 
@@ -195,7 +195,9 @@ class World:
         """The coordinator hears of what it ordered."""
         if self.answers:
             name, args = self.answers.pop(0)
-            self.do(getattr(self.core, name)(*args, self.now))
+            decides = name.endswith(("verified", "taken_back"))
+            hearer = self.core.restoration if decides else self.core
+            self.do(getattr(hearer, name)(*args, self.now))
 
     def tick(self) -> None:
         self.do(self.core.tick(self.now))

@@ -1,6 +1,6 @@
 """The checkpoints of one streaming job, from the trigger to what is published.
 
-One job: `Checkpoints`, a state machine. One checkpoint is under way at a time:
+`Checkpoints` is a state machine. One checkpoint is under way at a time:
 
     begin (its number is written down) -> sources send barriers -> every task acknowledges
       -> the manifest is stored -> its pointer row is written down: now it is complete
@@ -9,7 +9,7 @@ One job: `Checkpoints`, a state machine. One checkpoint is under way at a time:
 It is given up when a task declines, is lost or does not answer in time; the job goes on, and sinks
 name what they prepared again with the next one. A manifest that is being stored is waited for.
 After a loss the newest checkpoint that proves whole is restored, once all it owes is published;
-what replaces a damaged one is decided in `checkpoint_restore.py`. What comes too late, twice, or
+what replaces a damaged one is decided in `restoration.py`. What comes too late, twice, or
 from another attempt is refused by name. All effects are carried out in order.
 """
 
@@ -18,15 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fabric.checkpoint.manifest import FINAL, Declined, Manifest, Seal, SnapshotAck
+from fabric.checkpoint.manifest import FINAL, Declined, Seal, SnapshotAck
 from fabric.config import CheckpointConfig
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints, Handles
-from fabric.coordinator.core.checkpoints.pending import (
+from fabric.coordinator.core.checkpoints.pending_checkpoint import (
     CheckpointStatus,
     History,
     PendingCheckpoint,
     TaskRun,
     handles_of,
+    statuses,
 )
 from fabric.coordinator.core.checkpoints.restoration import Restoration
 from fabric.coordinator.core.checkpoints.rows import Pointer
@@ -74,7 +75,8 @@ class Checkpoints:
         self._refuse, self._wall_s = refuse, wall_s
         self._completed = CompletedCheckpoints(job, config.retained)
         self._publishing = SinkOrders()
-        self._restoring: Restoration | None = None
+        self.restoration = Restoration(job, self._completed, refuse, may_double=config.seen_twice)
+        """What storage and sinks say while it is decided what to go on from is said to it."""
         self._tasks: dict[Key, TaskRun] = {}
         self._sources: frozenset[Key] = frozenset()
         self._pending: PendingCheckpoint | None = None
@@ -104,24 +106,11 @@ class Checkpoints:
         """When `tick` has something to do."""
         pending = self._pending
         own = pending.deadline if pending is not None else self._next
-        restoring = self._restoring.due if self._restoring is not None else math.inf
-        return min(own, self._publishing.due, restoring)
+        return min(own, self._publishing.due, self.restoration.due)
 
     def statuses(self, now: float) -> list[CheckpointStatus]:
         """Those that are kept, the last that were aborted, and the one under way, by number."""
-        found = list(self._history.aborted)
-        for p in self._completed.pointers:
-            found.append(
-                CheckpointStatus(
-                    p.checkpoint, p.state, p.begun_us, p.seconds, p.n_bytes, p.n_files, p.reason
-                )
-            )
-        if (pending := self._pending) is not None:
-            seconds = now - pending.begun
-            found.append(
-                CheckpointStatus(pending.checkpoint, "under way", pending.wall_us, seconds)
-            )
-        return sorted(found, key=lambda status: status.checkpoint)
+        return statuses(self._completed, self._pending, self._history, now)
 
     # ---- the run
 
@@ -136,7 +125,8 @@ class Checkpoints:
     ) -> CheckpointEffects:
         """All tasks of a run are at work, or still are; `sources` are to be triggered."""
         self._tasks, self._sources = dict(tasks), frozenset(sources)
-        self._restoring, self._stopping = None, False
+        self.restoration.end()
+        self._stopping = False
         self._is_last = self._told_end = False
         self._next = now + self._config.interval_s
         effects: CheckpointEffects = []
@@ -160,13 +150,14 @@ class Checkpoints:
 
     def stop(self, now: float) -> CheckpointEffects:
         """The job ends: nothing is begun any more; what is complete is still published."""
-        self._stopping, self._restoring = True, None
+        self._stopping = True
+        self.restoration.end()
         return self.lost("the job ends", now)
 
     def release(self) -> CheckpointEffects:
         """Forget the job."""
-        self._tasks, self._pending, self._restoring = {}, None, None
-        self._stopping = True
+        self._tasks, self._pending, self._stopping = {}, None, True
+        self.restoration.end()
         self._publishing.begin(0, ())
         return [CommitPointer(self._completed.clear()), RemoveJob()]
 
@@ -184,8 +175,7 @@ class Checkpoints:
 
     def outstanding(self) -> CheckpointEffects:
         """What was to be published and was not answered: again, wherever it was asked for."""
-        taken_back = self._restoring.outstanding() if self._restoring is not None else []
-        return [*self._publishing.all(), *taken_back]
+        return [*self._publishing.all(), *self.restoration.outstanding()]
 
     def tick(self, now: float) -> CheckpointEffects:
         """Time has passed."""
@@ -193,8 +183,8 @@ class Checkpoints:
         pending = self._pending
         if pending is not None and now >= pending.deadline:
             effects += self._late(pending, now)
-        if self._restoring is not None and self._is_quiet():
-            effects += self._restoring.go_on(now)
+        if self.restoration.is_active and self._is_quiet():
+            effects += self.restoration.go_on(now)
         if self._pending is None and now >= self._next and self._may_begin():
             effects += self._begin(now)
         return effects
@@ -300,45 +290,13 @@ class Checkpoints:
         """No task is at work: say from where they start, with `Restore` or `Fail` in the end."""
         if self._tasks:
             raise InternalError(f"job {self._job} has tasks at work and can't be restored")
-        self._restoring, self._stopping = (
-            Restoration(self._job, self._completed, may_double=self._config.seen_twice),
-            False,
-        )
+        self.restoration.begin()
+        self._stopping = False
         effects: CheckpointEffects = []
         if self._resumed:
             self._resumed = False
             effects += [self._removal(self._completed.last + 1), *self.outstanding()]
         return effects + self._advance(now)
-
-    def verified(self, checkpoint: int, manifest: Manifest, now: float) -> CheckpointEffects:
-        """Every file of a checkpoint was read and is whole."""
-        if self._restoring is None or self._restoring.asked != checkpoint:
-            self._refuse("checkpoint: not being verified")
-            return []
-        return self._restoring.found(manifest, now)
-
-    def not_verified(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
-        """A file of a checkpoint is missing or differs, or the storage can't be read now."""
-        if self._restoring is None or self._restoring.asked != checkpoint:
-            self._refuse("checkpoint: not being verified")
-            return []
-        return self._restoring.not_found(error, now)
-
-    def taken_back(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
-        """What a sink published after the checkpoint that is restored is not seen any more."""
-        if self._restoring is None:
-            self._refuse("checkpoint: taking back not awaited")
-            return []
-        return self._restoring.taken_back(checkpoint, node, self._refuse)
-
-    def not_taken_back(
-        self, checkpoint: int, node: str, error: FabricError, now: float
-    ) -> CheckpointEffects:
-        """It is still seen: the sink is asked again, or it must not come twice."""
-        if self._restoring is None:
-            self._refuse("checkpoint: taking back not awaited")
-            return []
-        return self._restoring.not_taken_back(checkpoint, node, error, now, self._refuse)
 
     # ---- inside
 
@@ -386,8 +344,8 @@ class Checkpoints:
             return [WriteManifest(manifest)]
         if not self._publishing.done:
             return []
-        if self._restoring is not None:
-            return self._restoring.go_on(now)
+        if self.restoration.is_active:
+            return self.restoration.go_on(now)
         if self._all_ended() and not self._stopping:
             return self._end(now)
         return []
@@ -482,12 +440,7 @@ class Checkpoints:
     def _abandoned(self, acks: Iterable[SnapshotAck], kept: Handles) -> CheckpointEffects:
         """Have removed what nobody will publish."""
         unpublished = [ack.without_handles_up_to(self.newest) for ack in acks]
-        handles = handles_of(unpublished, kept)
-        if not handles:
-            return []
+        handles = sorted(handles_of(unpublished, kept).items())
         newest = self._completed.handles()
-        gone = [
-            Abandon(node, each, newest.get(node, ()) + kept.get(node, ()))
-            for node, each in sorted(handles.items())
-        ]
-        return [CommitPointer((self._completed.fence(),)), *gone]
+        gone = [Abandon(n, each, newest.get(n, ()) + kept.get(n, ())) for n, each in handles]
+        return [CommitPointer((self._completed.fence(),)), *gone] if gone else []

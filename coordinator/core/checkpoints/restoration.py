@@ -43,21 +43,39 @@ _DAMAGED = (DataError, NotFoundError, InternalError)
 
 
 class Restoration:
-    """One decision for `job`."""
+    """The decision for `job`; `refuse` is told why an answer was not taken.
+
+    It is active from `begin` until the tasks have started, or the job stops.
+    """
 
     def __init__(
-        self, job: str, completed: CompletedCheckpoints, *, may_double: bool = False
+        self, job: str, completed: CompletedCheckpoints, refuse: Refuse, *, may_double: bool = False
     ) -> None:
         self._job, self._completed, self._may_double = job, completed, may_double
+        self._refuse, self.is_active = refuse, False
+        self._reset()
+
+    def _reset(self) -> None:
         self._manifest: Manifest | None = None
         self._taking_back = SinkOrders()
         self.asked: int | None = None
         """The checkpoint that is being verified."""
         self._n_tries, self._not_before, self._decided = 0, -math.inf, False
 
+    def begin(self) -> None:
+        """Decide anew."""
+        self._reset()
+        self.is_active = True
+
+    def end(self) -> None:
+        """There is nothing to be decided any more."""
+        self.is_active = False
+
     @property
     def due(self) -> float:
         """When storage is to be asked again."""
+        if not self.is_active:
+            return math.inf
         if self._manifest is not None:
             return self._taking_back.due
         return math.inf if self._decided or self.asked is not None else self._not_before
@@ -77,7 +95,21 @@ class Restoration:
 
     def outstanding(self) -> list[Order]:
         """What was to be taken back and was not answered: again."""
-        return self._taking_back.all()
+        return self._taking_back.all() if self.is_active else []
+
+    def verified(self, checkpoint: int, manifest: Manifest, now: float) -> CheckpointEffects:
+        """Every file of a checkpoint was read and is whole."""
+        return self.found(manifest, now) if self._is_asked(checkpoint) else []
+
+    def not_verified(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
+        """A file of a checkpoint is missing or differs, or the storage can't be read now."""
+        return self.not_found(error, now) if self._is_asked(checkpoint) else []
+
+    def _is_asked(self, checkpoint: int) -> bool:
+        if self.is_active and self.asked == checkpoint:
+            return True
+        self._refuse("checkpoint: not being verified")
+        return False
 
     def found(self, manifest: Manifest, now: float) -> CheckpointEffects:
         """The one that was verified is whole."""
@@ -97,26 +129,28 @@ class Restoration:
         # fenced: a coordinator that leads no more must not remove what others have put out since
         return [CommitPointer((self._completed.fence(),)), note, *self._taking_back.all()]
 
-    def taken_back(self, checkpoint: int, node: str, refuse: Refuse) -> CheckpointEffects:
-        """A sink's output is not seen any more."""
-        if self._manifest is None or not self._taking_back.answered(checkpoint, node):
-            refuse("checkpoint: taking back not awaited")
+    def taken_back(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
+        """What a sink published after the checkpoint that is restored is not seen any more."""
+        awaited = self.is_active and self._manifest is not None
+        if not awaited or not self._taking_back.answered(checkpoint, node):
+            self._refuse("checkpoint: taking back not awaited")
             return []
         return self._from(self._manifest) if self._taking_back.done else []
 
     def not_taken_back(
-        self, checkpoint: int, node: str, error: FabricError, now: float, refuse: Refuse
+        self, checkpoint: int, node: str, error: FabricError, now: float
     ) -> CheckpointEffects:
-        """A sink refused: it is asked again, or can't."""
-        if self._manifest is None or not self._taking_back.failed(checkpoint, node, now):
-            refuse("checkpoint: taking back not awaited")
+        """It is still seen: the sink is asked again, or it must not come twice."""
+        awaited = self.is_active and self._manifest is not None
+        if not awaited or not self._taking_back.failed(checkpoint, node, now):
+            self._refuse("checkpoint: taking back not awaited")
             return []
         where = (("job", self._job), ("node", node), ("error", error.message))
         if error.retryable:
             return [Note("output not taken back, it is tried again", where)]
         if self._may_double:
             note = Note("ROWS ARE SEEN TWICE, as the stream allows", where)
-            return [note, *self.taken_back(checkpoint, node, refuse)]
+            return [note, *self.taken_back(checkpoint, node, now)]
         self._manifest, self._decided = None, True
         message = (
             f"checkpoint {checkpoint} is the newest one that is whole, and what was put out since "

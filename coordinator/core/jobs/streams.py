@@ -18,7 +18,7 @@ from fabric.coordinator.core.agents.agents import Agent, Agents
 from fabric.coordinator.core.agents.announcer import Announcer
 from fabric.coordinator.core.agents.validation import wrong_ack
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
-from fabric.coordinator.core.checkpoints.pending import TaskRun
+from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
 from fabric.coordinator.core.effects import (
     Effect,
 )
@@ -217,9 +217,9 @@ class Streams:
         elif published:
             effects = checkpoints.published(number, node, now)
         elif error is not None:
-            effects = checkpoints.not_taken_back(number, node, error, now)
+            effects = checkpoints.restoration.not_taken_back(number, node, error, now)
         else:
-            effects = checkpoints.taken_back(number, node, now)
+            effects = checkpoints.restoration.taken_back(number, node, now)
         return self._orders.follow(job, effects, now)
 
     def written(
@@ -251,10 +251,12 @@ class Streams:
         if found is None:
             assert error is not None
             return self._orders.follow(
-                job, stream.checkpoints.not_verified(number, error, now), now
+                job, stream.checkpoints.restoration.not_verified(number, error, now), now
             )
         manifest, stream.seal = found
-        return self._orders.follow(job, stream.checkpoints.verified(number, manifest, now), now)
+        return self._orders.follow(
+            job, stream.checkpoints.restoration.verified(number, manifest, now), now
+        )
 
     def attached(self, agent: Agent, now: float) -> list[Effect]:
         """Tell an agent again what its tasks may not have heard."""

@@ -9,7 +9,7 @@ import pytest
 from fabric.checkpoint.manifest import Manifest, TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.checkpoints.pending import CheckpointStatus
+from fabric.coordinator.core.checkpoints.pending_checkpoint import CheckpointStatus
 from fabric.coordinator.runtime.checkpoint_files import listed
 from fabric.errors import NotFoundError
 

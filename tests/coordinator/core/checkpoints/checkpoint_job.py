@@ -16,7 +16,7 @@ from fabric.checkpoint.manifest import (
 )
 from fabric.config import CheckpointConfig
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
-from fabric.coordinator.core.checkpoints.pending import TaskRun
+from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
 from fabric.coordinator.core.effects import (
     CheckpointEffect,
     CommitPointer,

@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_refused_by_name(job: Job) -> None:
     assert core.not_written(1, DAMAGED, 11.0) == []
     assert core.published(1, "sink", 11.0) == []
     assert core.not_published(1, "sink", DAMAGED, 11.0) == []
-    assert core.not_verified(1, DAMAGED, 11.0) == []
+    assert core.restoration.not_verified(1, DAMAGED, 11.0) == []
     assert dict(job.refused) == {
         "checkpoint: it is over": 2, "checkpoint: duplicate": 2, "checkpoint: old attempt": 1,
         "checkpoint: old epoch": 1, "checkpoint: unknown task": 1,

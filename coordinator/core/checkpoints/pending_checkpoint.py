@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fabric.checkpoint.manifest import Manifest, SnapshotAck, TaskSnapshot
-from fabric.coordinator.core.checkpoints.completed_checkpoints import Handles
+from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints, Handles
 from fabric.coordinator.core.jobs.lineage import Key
 
 _TOLD_TASKS, _TOLD_ABORTED = 5, 50
@@ -84,6 +84,23 @@ class History:
         self.aborted.append(
             CheckpointStatus(pending.checkpoint, "aborted", pending.wall_us, seconds, reason=reason)
         )
+
+
+def statuses(
+    completed: CompletedCheckpoints, pending: PendingCheckpoint | None, history: History, now: float
+) -> list[CheckpointStatus]:
+    """Those that are kept, the last that were aborted, and the one under way, by number."""
+    found = list(history.aborted)
+    for p in completed.pointers:
+        found.append(
+            CheckpointStatus(
+                p.checkpoint, p.state, p.begun_us, p.seconds, p.n_bytes, p.n_files, p.reason
+            )
+        )
+    if pending is not None:
+        seconds = now - pending.begun
+        found.append(CheckpointStatus(pending.checkpoint, "under way", pending.wall_us, seconds))
+    return sorted(found, key=lambda status: status.checkpoint)
 
 
 def handles_of(acks: Collection[SnapshotAck], but: Handles) -> Handles:
