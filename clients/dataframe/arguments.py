@@ -11,12 +11,12 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.order import Order
 from fabric.clients.dataframe.types import (
     Columns,
     Expression,
     IntoExpr,
     KeyColumns,
+    Order,
     column_node,
     to_node,
 )

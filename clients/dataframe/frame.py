@@ -21,6 +21,7 @@ from fabric.clients.dataframe.verbs.groups import GroupVerbs
 from fabric.clients.dataframe.verbs.joins import JoinVerbs
 from fabric.clients.dataframe.verbs.kafka import KafkaVerbs
 from fabric.clients.dataframe.verbs.nulls import NullVerbs
+from fabric.clients.dataframe.verbs.process import ProcessVerbs
 from fabric.clients.dataframe.verbs.rows import RowVerbs
 from fabric.clients.dataframe.verbs.sets import SetVerbs
 from fabric.clients.dataframe.verbs.shapes import ShapeVerbs
@@ -44,6 +45,7 @@ class DataFrame(
     ShapeVerbs,
     RunningVerbs,
     StreamVerbs,
+    ProcessVerbs,
     WritingVerbs,
     KafkaVerbs,
 ):

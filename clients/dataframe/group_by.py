@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
-from pyarrow import types
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
-from fabric.clients.dataframe.aggregate_methods import Interpolation, n_unique_of, quantile_args
+from fabric.clients.dataframe.aggregate_methods import n_unique_of
 from fabric.clients.dataframe.aggregates import aggregate, refuse_windows
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.durations import Length, maybe_us, us
+from fabric.clients.dataframe.group_aggregates import GroupAggregates
 from fabric.clients.dataframe.literal import SchemaLike
 from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
 from fabric.clients.dataframe.lowering.grouping_sets import (
@@ -55,7 +55,7 @@ class WindowOptions(TypedDict, total=False):
     early_rows: int | None
 
 
-class GroupBy(Generic[F]):
+class GroupBy(GroupAggregates[F]):
     """Groups of rows with equal keys.
 
     Examples
@@ -66,7 +66,7 @@ class GroupBy(Generic[F]):
     [{'k': 'a', 'share': 0.6666666666666666}]
     """
 
-    __slots__ = ("_frame", "_keys", "_sets", "_window")
+    __slots__ = ("_sets", "_window")
 
     def __init__(
         self,
@@ -75,8 +75,7 @@ class GroupBy(Generic[F]):
         sets: tuple[KeySet, ...] | None = None,
         window: Windows | None = None,
     ) -> None:
-        self._frame = frame
-        self._keys = keys
+        super().__init__(frame, keys)
         self._sets = sets
         self._window = window
 
@@ -241,157 +240,9 @@ class GroupBy(Generic[F]):
         >>> df.group_by("k").pivot("m", ["x", "y"]).sum("v").collect().to_pylist()
         [{'k': 'a', 'x': 1, 'y': 2}]
         """
-
         if self._sets is not None:
             raise PlanError("a pivot needs plain groups: write .group_by(...).pivot(...)")
         return PivotedGroupBy(self._frame, self._keys, on, values)
-
-    # ---- one aggregate of each column
-    def count(self) -> F:
-        """How many rows each group has, as ``count``."""
-        return self._aggregated([plan.Alias(plan.Agg("count", None), "count")])
-
-    def sum(self, *columns: str) -> F:
-        """The sums of `columns` (none given: of every number that is not a key)."""
-        return self._each("sum", columns)
-
-    def mean(self, *columns: str) -> F:
-        """The means of `columns` (none given: of every number that is not a key)."""
-        return self._each("mean", columns)
-
-    def min(self, *columns: str) -> F:
-        """The smallest values of `columns` (none given: of every number that is not a key)."""
-        return self._each("min", columns)
-
-    def max(self, *columns: str) -> F:
-        """The largest values of `columns` (none given: of every number that is not a key)."""
-        return self._each("max", columns)
-
-    def median(self, *columns: str) -> F:
-        """The medians of `columns` (none given: of every number that is not a key)."""
-        return self._each("median", columns)
-
-    def quantile(
-        self, quantile: float, *columns: str, interpolation: Interpolation = "nearest"
-    ) -> F:
-        """The exact quantiles of `columns` (none given: of every number that is not a key).
-
-        Between two values the nearest, or as `interpolation` says; see ``col(…).quantile``.
-        """
-        return self._each("quantile", columns, quantile_args(quantile, interpolation))
-
-    def approx_quantile(self, quantile: float, *columns: str) -> F:
-        """Actual values about at `quantile` of `columns` (none given: of every number)."""
-        literal = plan.Literal(float(quantile), pa.float64())
-        return self._each("approx_quantile", columns, (literal,))
-
-    def var(self, *columns: str, ddof: int = 1) -> F:
-        """The variances of `columns` (none given: of every number that is not a key)."""
-        return self._each("var" if ddof else "var_pop", columns)
-
-    def std(self, *columns: str, ddof: int = 1) -> F:
-        """The standard deviations of `columns` (none given: of every number, no key)."""
-        return self._each("std" if ddof else "std_pop", columns)
-
-    def var_pop(self, *columns: str) -> F:
-        """The variances of all values of `columns` (none given: of every number, no key)."""
-        return self._each("var_pop", columns)
-
-    def std_pop(self, *columns: str) -> F:
-        """The standard deviations of all values of `columns` (none given: of every number)."""
-        return self._each("std_pop", columns)
-
-    def skewness(self, *columns: str) -> F:
-        """The skewness of `columns` (none given: of every number that is not a key)."""
-        return self._each("skewness", columns)
-
-    def kurtosis(self, *columns: str) -> F:
-        """The kurtosis of `columns` (none given: of every number that is not a key)."""
-        return self._each("kurtosis", columns)
-
-    def first(self, *columns: str) -> F:
-        """A value of `columns` (none given: of all), the first met; rows have no order."""
-        return self._each("first", columns, numbers=False)
-
-    def last(self, *columns: str) -> F:
-        """A value of `columns` (none given: of all), the last met; rows have no order."""
-        return self._each("last", columns, numbers=False)
-
-    def any_value(self, *columns: str) -> F:
-        """Some value of `columns` (none given: of all) that is not null."""
-        return self._each("any_value", columns, numbers=False)
-
-    def count_distinct(self, *columns: str) -> F:
-        """How many different values `columns` (none given: all) have."""
-        return self._each("count_distinct", columns, numbers=False)
-
-    def n_unique(self, *columns: str) -> F:
-        """How many different values `columns` (none given: all) have, null counted as one."""
-        names = args.flatten(columns) or self._values(numbers=False)
-        return self._aggregated([n_unique_of(plan.Column(name)) for name in names])
-
-    def len(self, name: str = "len") -> F:
-        """How many rows each group has, in a column called `name`, as in Polars."""
-        return self._aggregated([plan.Alias(plan.Agg("count", None), name)])
-
-    def approx_distinct(self, *columns: str) -> F:
-        """About how many different values `columns` (none given: all) have."""
-        return self._each("approx_distinct", columns, numbers=False)
-
-    def collect(self, *columns: str) -> F:
-        """The lists of values of `columns` (none given: of all), nulls left out, in any order."""
-        return self._each("collect", columns, numbers=False)
-
-    def count_if(self, *columns: str) -> F:
-        """For how many rows `columns` are true."""
-        return self._each("count_if", columns, numbers=False)
-
-    def bool_and(self, *columns: str) -> F:
-        """Whether all values of `columns` are true."""
-        return self._each("bool_and", columns, numbers=False)
-
-    def bool_or(self, *columns: str) -> F:
-        """Whether any value of `columns` is true."""
-        return self._each("bool_or", columns, numbers=False)
-
-    def corr(self, column: str, other: str) -> F:
-        """Pearson's correlation of two columns."""
-        return self._each("corr", (column,), (plan.Column(other),))
-
-    def covar_samp(self, column: str, other: str) -> F:
-        """The covariance of a sample of two columns."""
-        return self._each("covar_samp", (column,), (plan.Column(other),))
-
-    def covar_pop(self, column: str, other: str) -> F:
-        """The covariance of all rows of two columns."""
-        return self._each("covar_pop", (column,), (plan.Column(other),))
-
-    def min_by(self, column: str, by: str) -> F:
-        """The value of `column` in the row of each group where `by` is smallest."""
-        return self._each("min_by", (column,), (plan.Column(by),))
-
-    def max_by(self, column: str, by: str) -> F:
-        """The value of `column` in the row of each group where `by` is largest."""
-        return self._each("max_by", (column,), (plan.Column(by),))
-
-    # ---- helpers
-    def _each(
-        self,
-        function: str,
-        columns: tuple[str, ...],
-        rest: tuple[plan.Expr, ...] = (),
-        *,
-        numbers: bool = True,
-    ) -> F:
-        names = args.flatten(columns) or self._values(numbers)
-        return self._aggregated([plan.Agg(function, plan.Column(name), rest) for name in names])
-
-    def _values(self, numbers: bool) -> list[str]:
-        """The columns that are no keys, all or those of numbers."""
-        keys = {plan.output_name(key) for key in self._keys}
-        fields = [field for field in self._frame.schema if field.name not in keys]
-        return [f.name for f in fields if not numbers or types.is_integer(f.type)
-                or types.is_floating(f.type) or types.is_decimal(f.type)]  # fmt: skip
 
     if not TYPE_CHECKING:
 
@@ -406,10 +257,6 @@ class GroupBy(Generic[F]):
     def __repr__(self) -> str:
         keys = ", ".join(expr_text(key) for key in self._keys)
         return f"GroupBy({keys}); .agg(...) makes one row of each group"
-
-    avg = mean
-    stddev = std
-    variance = var
 
 
 helpful(GroupBy)

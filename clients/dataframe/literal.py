@@ -7,20 +7,20 @@ Polars; arithmetic then widens to the type of the column beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.nested_types import nested_dtype
 from fabric.errors import PlanError
 from fabric.plan.expr import Literal
 from fabric.plan.faults import with_article
 
 if TYPE_CHECKING:
     import numpy as np
+
 
 DTypeLike: TypeAlias = pa.DataType | str | type
 """What `cast` takes: an Arrow type, a Spark, Polars or Arrow name, or a Python class."""
@@ -163,3 +163,32 @@ def _decimal_type(value: Decimal) -> pa.DataType:
     if not value.is_finite():
         raise PlanError(f"a decimal constant must be finite, got {value}; use float({value!s})")
     return pa.scalar(value).type
+
+
+_LIST = re.compile(r"(?:list|array)<(?:(?:item|element): )?(.+)>", re.IGNORECASE | re.DOTALL)
+_STRUCT = re.compile(r"struct<(.+)>", re.IGNORECASE | re.DOTALL)
+
+
+def nested_dtype(name: str, inner: Callable[[str], pa.DataType]) -> pa.DataType | None:
+    """The type that ``list<...>``, ``array<...>`` or ``struct<...>`` names, or None.
+
+    >>> nested_dtype("list<item: int64>", pa.type_for_alias)
+    ListType(list<item: int64>)
+    """
+    if match := _LIST.fullmatch(name):
+        return pa.list_(inner(match[1]))
+    if match := _STRUCT.fullmatch(name):
+        fields = (field.partition(":") for field in _fields(match[1]))
+        return pa.struct([(field.strip(), inner(dtype.strip())) for field, _, dtype in fields])
+    return None
+
+
+def _fields(text: str) -> Iterator[str]:
+    """The parts between commas that are in no brackets."""
+    depth = begin = 0
+    for index, sign in enumerate(text):
+        depth += (sign in "<([") - (sign in ">)]")
+        if sign == "," and depth == 0:
+            yield text[begin:index]
+            begin = index + 1
+    yield text[begin:]

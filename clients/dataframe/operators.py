@@ -12,10 +12,10 @@ from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.literal import DTypeLike, PythonValue, to_dtype, to_literal
 from fabric.clients.dataframe.names import text
-from fabric.clients.dataframe.order import Order
 from fabric.clients.dataframe.types import (
     Expression,
     IntoExpr,
+    Order,
     call,
     call_of,
     column_node,

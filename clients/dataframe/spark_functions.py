@@ -15,7 +15,6 @@ from fabric.clients.dataframe.aggregate_functions import collect_list, count_dis
 from fabric.clients.dataframe.calls import helpful_functions
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, as_column, call
-from fabric.clients.dataframe.order import Order
 from fabric.clients.dataframe.scalar_functions import (
     MANY,
     Strings,
@@ -28,7 +27,7 @@ from fabric.clients.dataframe.scalar_functions import (
     sha1,
     upper,
 )
-from fabric.clients.dataframe.types import ColumnName, IntoExpr
+from fabric.clients.dataframe.types import ColumnName, IntoExpr, Order
 from fabric.errors import PlanError
 
 __all__ = [

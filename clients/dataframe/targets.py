@@ -1,11 +1,13 @@
-"""Where streams are written to, as users say it.
+"""What rows are written to: folders, files, datasets, topics, tables, Flight servers.
 
-One job: `to_files`, `to_dataset`, `to_kafka`, `to_postgres`, `to_flight` and `to_blackhole` for
-``write_stream``. Rows are seen when the checkpoint that holds them is complete, each once.
+One job: `to_files`, `to_dataset` and their like for ``write_stream``, whose rows are seen when the
+checkpoint that holds them is complete, each once; `file_target` and `dataset_target` for rows that
+end.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,17 +18,21 @@ from typing_extensions import Unpack
 from fabric.clients.dataframe.databases import Table, postgres_target
 from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.names import choice, column_name, whole
 from fabric.clients.dataframe.options import FileOption, file_options, roots_of
 from fabric.clients.dataframe.verbs.kafka import KafkaOptions, kafka_target
-from fabric.clients.dataframe.verbs.write import dataset_target, partition_columns
 from fabric.errors import PlanError
-from fabric.io.files.folders import local_path
+from fabric.ids import check_name
+from fabric.io.files.folders import ENDINGS, local_path
+from fabric.io.sinks import encoders
 from fabric.io.sinks.encoders import OPTIONS, check_options
 from fabric.plan.sources import (
     BlackholeTarget,
+    DatasetMode,
     DatasetTarget,
     FileFormat,
+    FileMode,
+    FileTarget,
     FlightTarget,
     KafkaTarget,
     PostgresMode,
@@ -38,6 +44,7 @@ from fabric.plan.sources import (
 )
 
 Target: TypeAlias = str | Path | StreamTarget
+_PACKED = re.compile(r"\.(gz|bz2|zst|lz4|xz|zip|snappy|br)", re.IGNORECASE)
 _SIZES = StreamFileTarget("parquet", "")
 
 
@@ -182,3 +189,78 @@ def stream_target(given: Target, format: FileFormat, mode: StreamMode) -> Stream
         f"write_stream takes a folder, or streams.to_files, to_dataset, to_kafka, to_postgres, "
         f"to_flight or to_blackhole, got {given!r}"
     )
+
+
+def file_target(
+    format: FileFormat,
+    path: str | Path,
+    *,
+    mode: FileMode = "error",
+    partition_by: str | Iterable[str] = (),
+    rows_max: int = 0,
+    force: bool = False,
+    **options: FileOption,
+) -> FileTarget:
+    """Where `path` says that files go: one file by its ending, else a folder of parts."""
+    verb = f"write_{format}"
+    full = local_path(path, verb, writes=True)
+    choice(mode, ("error", "overwrite", "append"), verb, "mode")
+    single = full.name.lower().endswith(ENDINGS[format])
+    if _PACKED.fullmatch(full.suffix) and not (single and full.suffix.islower()):
+        raise _packed(full, format)
+    given = file_options(options, verb, OPTIONS[format])
+    check_options(format, given)
+    return FileTarget(
+        format, str(full), single, mode, given, partition_columns(partition_by, verb),
+        whole(rows_max, 0, verb, "max_rows_per_file"), _forced(force, mode, verb),
+    )  # fmt: skip
+
+
+def _forced(force: bool, mode: FileMode, verb: str) -> bool:
+    if not isinstance(force, bool):
+        raise PlanError(f"{verb} needs force to be True or False, got {force!r}")
+    if force and mode != "overwrite":
+        raise PlanError(f'{verb} takes force=True with mode="overwrite" only')
+    return force
+
+
+def _packed(path: Path, format: FileFormat) -> PlanError:
+    """Neither a folder of that name nor text in it is what was meant."""
+    plain = str(path.with_suffix(""))
+    plain += "" if plain.lower().endswith(ENDINGS[format]) else f".{encoders.ENDINGS[format]}"
+    if format in ("csv", "json"):
+        return PlanError(
+            f"{path} can't be written: text is compressed where its name ends with "
+            f"{', '.join(encoders.PACKINGS)}; write: {plain + '.gz'!r}"
+        )
+    codec = "gzip" if format == "parquet" and path.suffix == ".gz" else "zstd"
+    return PlanError(
+        f"{path} can't be written: {format} is compressed inside; write: {plain!r}, "
+        f'compression="{codec}"'
+    )
+
+
+def partition_columns(given: str | Iterable[str], verb: str) -> tuple[str, ...]:
+    """The names that `partition_by` gives."""
+    is_one = isinstance(given, str | Expr) or not isinstance(given, Iterable)
+    names = [given] if is_one else given
+    return tuple(column_name(name, f"{verb}: partition_by") for name in names)
+
+
+def dataset_target(
+    name: str,
+    *,
+    keys: str | list[str] | tuple[str, ...] = (),
+    n_partitions: int = 0,
+    mode: DatasetMode = "create",
+    replicas: int | None = None,
+) -> DatasetTarget:
+    """The dataset `name` of the fabric, hash-partitioned by `keys`."""
+    if replicas is not None:
+        whole(replicas, 1, "write_dataset", "replicas")
+    choice(mode, ("create", "append", "overwrite"), "write_dataset", "mode")
+    chosen = (keys,) if isinstance(keys, str) else tuple(keys)
+    return DatasetTarget(
+        check_name(name, "dataset name"), chosen,
+        whole(n_partitions, 0, "write_dataset", "n_partitions"), mode, replicas or 0,
+    )  # fmt: skip

@@ -15,9 +15,9 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 import pyarrow as pa
 
 from fabric.clients.dataframe.literal import PythonValue, to_literal
-from fabric.clients.dataframe.order import Order
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.printer import expr_text
 
 
 class ArrowStream(Protocol):
@@ -51,6 +51,28 @@ class Columns:
     def expand(self, schema: pa.Schema) -> list[plan.Expr]:
         """An expression for each column that is meant."""
         raise NotImplementedError
+
+
+class Order:
+    """An expression with a direction; made by `Expr.asc` and `Expr.desc`."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, node: plan.Expr, *, descending: bool, nulls_last: bool) -> None:
+        self.key = plan.SortKey(node, descending, nulls_last)
+
+    def nulls_first(self) -> Order:
+        """The same order with nulls before all values."""
+        return Order(self.key.input, descending=self.key.descending, nulls_last=False)
+
+    def nulls_last(self) -> Order:
+        """The same order with nulls after all values."""
+        return Order(self.key.input, descending=self.key.descending, nulls_last=True)
+
+    def __repr__(self) -> str:
+        direction = "desc" if self.key.descending else "asc"
+        nulls = ".nulls_last()" if self.key.nulls_last else ".nulls_first()"
+        return f"{expr_text(self.key.input)}.{direction}(){nulls}"
 
 
 AnyExpression = TypeVar("AnyExpression", bound=Expression)

@@ -14,7 +14,7 @@ from fabric.clients.dataframe import read, read_files
 from fabric.clients.dataframe.expr import Expr, as_column
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.dataframe.options import roots_of
-from fabric.clients.dataframe.verbs.write import dataset_target, file_target
+from fabric.clients.dataframe.targets import dataset_target, file_target
 from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources

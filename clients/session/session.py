@@ -18,6 +18,7 @@ from fabric.clients.dataframe.session import closed, opened
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.job.job import Job
+from fabric.clients.session.readers import Readers
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
@@ -33,18 +34,15 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.dataframe.options import FileOption
-    from fabric.clients.dataframe.read_files import Paths
-    from fabric.clients.dataframe.types import TableLike
     from fabric.clients.job.host import Partition
     from fabric.clients.session.view import View
     from fabric.io.live import Feed
-    from fabric.plan.sources import StreamSource, StreamTarget
+    from fabric.plan.sources import StreamTarget
 
 _KEPT_MAX = 16
 
 
-class Session(ABC):
+class Session(Readers, ABC):
     """Where plans run. Closing it stops what it started; jobs of a remote fabric go on.
 
     Examples
@@ -233,64 +231,6 @@ class Session(ABC):
         """Where all datasets lie, and the addresses of the agents that are attached."""
         return self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
 
-    # ---- frames of this session
-    def read_parquet(self, paths: Paths, **options: FileOption) -> DataFrame:
-        """`fabric.read_parquet` with all its `options`, to run here."""
-        from fabric.clients.dataframe.read_files import read_parquet
-
-        given: dict[str, Any] = {**options}
-        return read_parquet(paths, session=self, **given)
-
-    def read_csv(self, paths: Paths, **options: FileOption) -> DataFrame:
-        """`fabric.read_csv` with all its `options`, to run here."""
-        from fabric.clients.dataframe.read_files import read_csv
-
-        given: dict[str, Any] = {**options}
-        return read_csv(paths, session=self, **given)
-
-    def read_json(self, paths: Paths, **options: FileOption) -> DataFrame:
-        """`fabric.read_json` with all its `options`, to run here."""
-        from fabric.clients.dataframe.read_files import read_json
-
-        given: dict[str, Any] = {**options}
-        return read_json(paths, session=self, **given)
-
-    def read_ipc(self, paths: Paths, **options: FileOption) -> DataFrame:
-        """`fabric.read_ipc` with all its `options`, to run here."""
-        from fabric.clients.dataframe.read_files import read_ipc
-
-        given: dict[str, Any] = {**options}
-        return read_ipc(paths, session=self, **given)
-
-    def read_arrow(self, data: TableLike) -> DataFrame:
-        """`fabric.read_arrow`, to run here."""
-        from fabric.clients.dataframe.read import read_arrow
-
-        return read_arrow(data, session=self)
-
-    def read_flight(
-        self,
-        uri: str,
-        *path: str,
-        command: bytes | str = b"",
-        token: str = "",
-        tls_roots: str | Path | None = None,
-        insecure: bool = False,
-    ) -> DataFrame:
-        """`fabric.read_flight`, to run here."""
-        from fabric.clients.dataframe.read import read_flight
-
-        return read_flight(
-            uri, *path, command=command, token=token, tls_roots=tls_roots, insecure=insecure,
-            session=self,
-        )  # fmt: skip
-
-    def read_dataset(self, name: str) -> DataFrame:
-        """`fabric.read_dataset`, from here."""
-        from fabric.clients.dataframe.read import read_dataset
-
-        return read_dataset(name, session=self)
-
     def view(self, name: str) -> View:
         """The view that a job keeps under `name`; see `DataFrame.materialize`.
 
@@ -303,27 +243,19 @@ class Session(ABC):
 
         return View(self, name)
 
-    def read_stream(
-        self, source: str | Path | StreamSource, **options: FileOption | Length
-    ) -> DataFrame:
-        """`fabric.read_stream`, to run here."""
-        from fabric.clients.dataframe.streams import read_stream
-
-        return read_stream(source, session=self, **options)
-
     def live(self, feed: Feed) -> AbstractContextManager[StreamTarget]:
         """Where a job writes rows that `feed` is to have; refuses agents that can't reach it."""
         from fabric.clients.job.live import receiver
 
         return receiver().opened(feed)
 
-    def _started(self, job_id: str, plan: Plan) -> None:  # noqa: B027  (most need not know)
+    def _started(self, job_id: str, plan: Plan) -> None:
         """A job of `plan` has begun."""
 
-    def ended(self, job_id: str) -> None:  # noqa: B027
+    def ended(self, job_id: str) -> None:
         """A handle saw that its job has ended."""
 
-    def leaving(self) -> None:  # noqa: B027
+    def leaving(self) -> None:
         """The program is about to end."""
 
     # ---- what each kind of session does its own way

@@ -16,7 +16,7 @@ import pytest
 
 import fabric
 from fabric import col
-from fabric.clients.dataframe.verbs.write import file_target
+from fabric.clients.dataframe.targets import file_target
 from fabric.clients.spark.plan.run import execute
 from fabric.plan.check import check
 from fabric.plan.nodes import Plan, Sink

@@ -21,9 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as t
 
+from fabric.clients.dataframe.durations import parse_duration
+from fabric.clients.dataframe.literal import to_literal
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
-from fabric.clients.dataframe.lowering.distances import distance, is_within
 from fabric.clients.dataframe.types import Tolerance
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -31,7 +33,7 @@ from fabric.plan import nodes
 from fabric.plan.nodes.join import output_columns
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import schema_of
-from fabric.plan.types import common_type, is_comparable
+from fabric.plan.types import common_type, is_comparable, is_date, is_timestamp, numeric
 
 _LEFT, _RIGHT = plan.Literal(1, pa.int32()), plan.Literal(0, pa.int32())
 _NULL = plan.Literal(None, pa.null())
@@ -227,7 +229,7 @@ def _test(sides: _Sides, way: str, join: Asof) -> plan.Expr | None:
         return None
     found = plan.Column(f"{way}_time")
     pair = (found, _TIME) if way == "backward" else (_TIME, found)
-    return is_within(*pair, join.tolerance, sides.on)
+    return _is_within(*pair, join.tolerance, sides.on)
 
 
 def _guarded(test: plan.Expr | None, value: plan.Expr) -> plan.Expr:
@@ -237,7 +239,55 @@ def _guarded(test: plan.Expr | None, value: plan.Expr) -> plan.Expr:
 def _nearer(sides: _Sides, tests: list[tuple[str, plan.Expr | None]], index: int) -> plan.Expr:
     """The value of whichever row is nearer, the later of two alike."""
     before, after = plan.Column("backward_time"), plan.Column("forward_time")
-    closer = plan.Call("lt", (distance(before, _TIME, sides.on), distance(_TIME, after, sides.on)))
+    closer = plan.Call(
+        "lt", (_distance(before, _TIME, sides.on), _distance(_TIME, after, sides.on))
+    )
     first = plan.Call("or", (plan.Call("is_null", (after,)), closer))
     values = {way: _guarded(test, plan.Column(f"{way}_{index}")) for way, test in tests}
     return plan.Case(((first, values["backward"]),), values["forward"])
+
+
+def _distance(low: plan.Expr, high: plan.Expr, dtype: pa.DataType) -> plan.Expr:
+    """``high - low`` as a number, without overflow; raises for keys that can't be measured."""
+    if is_date(dtype) or is_timestamp(dtype):
+        low, high, dtype = _micros(low), _micros(high), pa.int64()
+    number = numeric(dtype)
+    if number is None:
+        raise PlanError(
+            f'join_asof can\'t say how far values of {dtype} are apart; use strategy="backward" or '
+            '"forward" without a tolerance'
+        )
+    if t.is_integer(number):
+        wide = pa.decimal128(20, 0)
+        low, high = plan.Cast(low, wide), plan.Cast(high, wide)
+    return plan.Call("subtract", (high, low))
+
+
+def _is_within(
+    low: plan.Expr, high: plan.Expr, tolerance: Tolerance, dtype: pa.DataType
+) -> plan.Expr:
+    """Whether `high` is at most `tolerance` above `low`."""
+    if is_date(dtype) or is_timestamp(dtype):
+        number, unit = _interval(tolerance)
+        args = (low, plan.Literal(number, pa.int64()), plan.Literal(unit, pa.string()))
+        later = plan.Call("add_interval", args)
+        stamp = plan.Cast(high, pa.timestamp("us", "UTC")) if is_date(dtype) else high
+        return plan.Call("le", (stamp, later))
+    good = isinstance(tolerance, int | float) and not isinstance(tolerance, bool) and tolerance >= 0
+    if not good:
+        raise PlanError(
+            f"join_asof needs a tolerance of at least 0 for keys of {dtype}, got {tolerance!r}"
+        )
+    return plan.Call("le", (_distance(low, high, dtype), to_literal(tolerance)))
+
+
+def _micros(value: plan.Expr) -> plan.Expr:
+    return plan.Call("unix_micros", (plan.Cast(value, pa.timestamp("us", "UTC")),))
+
+
+def _interval(tolerance: Any) -> tuple[int, str]:
+    """``"2h"`` or a timedelta as a number and a unit."""
+    number, unit = parse_duration(tolerance)
+    if number < 0:
+        raise PlanError(f"join_asof needs a tolerance of at least 0, got {tolerance!r}")
+    return number, unit

@@ -7,8 +7,7 @@ from typing import Any, Literal, Self
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.lowering.asof import Asof, asof
-from fabric.clients.dataframe.lowering.intervals import interval_condition
-from fabric.clients.dataframe.lowering.null_keys import null_safe
+from fabric.clients.dataframe.lowering.joins import interval_condition, null_safe
 from fabric.clients.dataframe.names import choice, text
 from fabric.clients.dataframe.types import KeyColumns, PointOrRange, Predicates, Tolerance
 from fabric.clients.dataframe.verbs.base import Verbs

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import pyarrow as pa
 from pyarrow import types as t
@@ -11,7 +12,6 @@ from pyarrow import types as t
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
-from fabric.clients.dataframe.lowering.fill import fitting
 from fabric.clients.dataframe.names import call_text, choice, known_names
 from fabric.clients.dataframe.types import (
     Filler,
@@ -27,8 +27,9 @@ from fabric.clients.dataframe.window_methods import FillStrategy
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.faults import quoted
-from fabric.plan.types import plain
+from fabric.plan.faults import quoted, with_article
+from fabric.plan.literals import scalar_of
+from fabric.plan.types import is_string, plain
 
 _STRATEGIES = ("forward", "backward", "min", "max", "mean", "zero", "one")
 
@@ -125,10 +126,10 @@ class NullVerbs(ColumnVerbs, RowVerbs):
                     "fill_null", dict(zip(mended, value.values(), strict=True))
                 ),
             )  # fmt: skip
-            return {n: _coalesced(n, fitting(v, self.dtypes[n], n)) for n, v in value.items()}
+            return {n: _coalesced(n, _fitting(v, self.dtypes[n], n)) for n, v in value.items()}
         found: dict[str, plan.Expr] = {}
         for name in names:
-            filler = fitting(value, self.dtypes[name], name, strict=chosen)
+            filler = _fitting(value, self.dtypes[name], name, strict=chosen)
             if filler is not None:
                 found[name] = _coalesced(name, filler)
         if not found:
@@ -217,3 +218,56 @@ def _at_least(tests: list[plan.Call], thresh: int) -> plan.Expr:
 def _is_number(dtype: object) -> bool:
     inner = plain(dtype)
     return bool(t.is_integer(inner) or t.is_floating(inner) or t.is_decimal(inner))
+
+
+@overload
+def _fitting(value: IntoExpr, dtype: pa.DataType, name: str) -> plan.Expr: ...
+@overload
+def _fitting(
+    value: IntoExpr, dtype: pa.DataType, name: str, *, strict: bool
+) -> plan.Expr | None: ...
+def _fitting(
+    value: IntoExpr, dtype: pa.DataType, name: str, *, strict: bool = True
+) -> plan.Expr | None:
+    """`value` as a constant of the column `name`, None where another kind of value belongs.
+
+    A value of the right kind that the column can't hold exactly is refused, and with `strict` so is
+    one of another kind.
+    """
+    node = to_node(value)
+    if isinstance(value, Expr) and not isinstance(node, plan.Literal):
+        return node
+    assert isinstance(node, plan.Literal)
+    if _kind(node.dtype) != _kind(dtype):
+        if strict:
+            raise PlanError(
+                f"fill_null can't put {value!r} into {quoted(name)}, {with_article(str(dtype))}"
+            )
+        return None
+    wanted = plain(dtype)
+    try:
+        held = scalar_of(plan.Literal(node.value, wanted)).as_py()
+        same = held == node.value or _is_nan(value)
+    except ValueError:
+        same = False
+    if not same:
+        raise PlanError(
+            f"fill_null: {quoted(name)} is {dtype} and can't hold {value!r}; name the columns, "
+            f'for example .fill_null({{"other": {value!r}}}), or cast {quoted(name)} before'
+        )
+    return plan.Literal(held, wanted)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _kind(dtype: pa.DataType) -> str:
+    inner = plain(dtype)
+    if is_string(inner):
+        return "string"
+    if t.is_integer(inner) or t.is_floating(inner) or t.is_decimal(inner):
+        return "number"
+    if t.is_timestamp(inner):
+        return "timestamp"
+    return f"type {inner.id}"

@@ -1,4 +1,10 @@
-"""Verbs that choose and order rows."""
+"""Verbs that choose and order rows; of equal rows `distinct` finds one by numbering them.
+
+Select(all but the place)
+  Filter(place == 1)
+    Window(row_number() over keys, in order, as place)     for "none": count() over keys
+      X
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,6 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.lowering.distinct import distinct_rows
 from fabric.clients.dataframe.lowering.sample import sampled
 from fabric.clients.dataframe.names import call_text, choice
 from fabric.clients.dataframe.types import IntoExpr, ManyKeys, ManyNames, Predicates
@@ -20,6 +25,7 @@ from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import Deduplicate
+from fabric.plan.schema import schema_of
 from fabric.plan.stream_facts import stream_of
 
 Keep = Literal["any", "first", "last", "none"]
@@ -258,3 +264,30 @@ class RowVerbs(Verbs):
     order_by = sort
     orderBy = sort
     unique = distinct
+
+
+def distinct_rows(
+    source: nodes.Node, on: Sequence[str], keep: str, order: tuple[plan.SortKey, ...]
+) -> nodes.Node:
+    """The rows of `source` that `keep` says, one or none for each different `on`."""
+    names = schema_of(source).names
+    keys = tuple(plan.Column(name) for name in on)
+    if keep == "none":
+        over = plan.Over(plan.Agg("count", None), keys)
+    else:
+        chosen = tuple(map(_reversed, order)) if keep == "last" else order
+        over = plan.Over(plan.Agg("row_number", None), keys, chosen or _any_order())
+    place = free_name("__place", names)
+    numbered = nodes.Window(source, (plan.Alias(over, place),), path="distinct_*/window")
+    first = plan.Call("eq", (plan.Column(place), plan.Literal(1, pa.int32())))
+    kept = nodes.Filter(numbered, first, path="distinct_*/filter")
+    return nodes.Select(kept, tuple(plan.Column(name) for name in names), path="distinct_*")
+
+
+def _reversed(key: plan.SortKey) -> plan.SortKey:
+    return with_(key, descending=not key.descending, nulls_last=not key.nulls_last)
+
+
+def _any_order() -> tuple[plan.SortKey, ...]:
+    """An order in which all rows are equal."""
+    return (plan.SortKey(plan.Literal(0, pa.int32())),)

@@ -12,8 +12,8 @@ from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.literal import SchemaLike
 from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
+from fabric.clients.dataframe.lowering.explode import exploded, unnested
 from fabric.clients.dataframe.lowering.map import map_batches
-from fabric.clients.dataframe.lowering.nested import exploded, unnested
 from fabric.clients.dataframe.lowering.pivot import pivoted, value_name
 from fabric.clients.dataframe.lowering.unpivot import unpivoted
 from fabric.clients.dataframe.names import call_text, known_one

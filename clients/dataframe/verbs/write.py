@@ -1,11 +1,10 @@
 """Verbs that write the rows: files, datasets of the fabric, Flight servers.
 
-One job: `write_…`, and the targets that plans of other clients write to as well.
+One job: `write_…`; what each writes to is a target of `targets.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,19 +13,16 @@ from fabric.clients.dataframe.databases import Table, by_changes, postgres_targe
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import (
     call_text,
-    choice,
     column_name,
     known_names,
     text,
-    whole,
 )
-from fabric.clients.dataframe.options import FileOption, file_options, roots_of
+from fabric.clients.dataframe.options import FileOption, roots_of
+from fabric.clients.dataframe.targets import dataset_target, file_target
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError
 from fabric.ids import check_name
-from fabric.io.files.folders import ENDINGS, local_path
-from fabric.io.sinks import encoders
 from fabric.plan import nodes, sources
 from fabric.plan.faults import quoted
 from fabric.plan.schema import schema_of
@@ -36,8 +32,6 @@ from fabric.plan.stream_facts import stream_of
 if TYPE_CHECKING:
     from fabric.clients.dataframe.durations import Length
     from fabric.clients.job.job import Job
-
-_PACKED = re.compile(r"\.(gz|bz2|zst|lz4|xz|zip|snappy|br)", re.IGNORECASE)
 
 
 class WritingVerbs(Verbs):
@@ -354,78 +348,3 @@ class WritingVerbs(Verbs):
             **options,
         )  # fmt: skip
         return self._sink(target, f"write {Path(target.path).name}", wait)
-
-
-def file_target(
-    format: sources.FileFormat,
-    path: str | Path,
-    *,
-    mode: FileMode = "error",
-    partition_by: str | Iterable[str] = (),
-    rows_max: int = 0,
-    force: bool = False,
-    **options: FileOption,
-) -> sources.FileTarget:
-    """Where `path` says that files go: one file by its ending, else a folder of parts."""
-    verb = f"write_{format}"
-    full = local_path(path, verb, writes=True)
-    choice(mode, ("error", "overwrite", "append"), verb, "mode")
-    single = full.name.lower().endswith(ENDINGS[format])
-    if _PACKED.fullmatch(full.suffix) and not (single and full.suffix.islower()):
-        raise _packed(full, format)
-    given = file_options(options, verb, encoders.OPTIONS[format])
-    encoders.check_options(format, given)
-    return sources.FileTarget(
-        format, str(full), single, mode, given, partition_columns(partition_by, verb),
-        whole(rows_max, 0, verb, "max_rows_per_file"), _forced(force, mode, verb),
-    )  # fmt: skip
-
-
-def _forced(force: bool, mode: FileMode, verb: str) -> bool:
-    if not isinstance(force, bool):
-        raise PlanError(f"{verb} needs force to be True or False, got {force!r}")
-    if force and mode != "overwrite":
-        raise PlanError(f'{verb} takes force=True with mode="overwrite" only')
-    return force
-
-
-def _packed(path: Path, format: sources.FileFormat) -> PlanError:
-    """Neither a folder of that name nor text in it is what was meant."""
-    plain = str(path.with_suffix(""))
-    plain += "" if plain.lower().endswith(ENDINGS[format]) else f".{encoders.ENDINGS[format]}"
-    if format in ("csv", "json"):
-        return PlanError(
-            f"{path} can't be written: text is compressed where its name ends with "
-            f"{', '.join(encoders.PACKINGS)}; write: {plain + '.gz'!r}"
-        )
-    codec = "gzip" if format == "parquet" and path.suffix == ".gz" else "zstd"
-    return PlanError(
-        f"{path} can't be written: {format} is compressed inside; write: {plain!r}, "
-        f'compression="{codec}"'
-    )
-
-
-def partition_columns(given: str | Iterable[str], verb: str) -> tuple[str, ...]:
-    """The names that `partition_by` gives."""
-    is_one = isinstance(given, str | Expr) or not isinstance(given, Iterable)
-    names = [given] if is_one else given
-    return tuple(column_name(name, f"{verb}: partition_by") for name in names)
-
-
-def dataset_target(
-    name: str,
-    *,
-    keys: str | list[str] | tuple[str, ...] = (),
-    n_partitions: int = 0,
-    mode: DatasetMode = "create",
-    replicas: int | None = None,
-) -> sources.DatasetTarget:
-    """The dataset `name` of the fabric, hash-partitioned by `keys`."""
-    if replicas is not None:
-        whole(replicas, 1, "write_dataset", "replicas")
-    choice(mode, ("create", "append", "overwrite"), "write_dataset", "mode")
-    chosen = (keys,) if isinstance(keys, str) else tuple(keys)
-    return sources.DatasetTarget(
-        check_name(name, "dataset name"), chosen,
-        whole(n_partitions, 0, "write_dataset", "n_partitions"), mode, replicas or 0,
-    )  # fmt: skip

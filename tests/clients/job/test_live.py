@@ -16,7 +16,8 @@ from fabric.clients.session.remote import RemoteSession
 from fabric.clients.session.session import Session
 from fabric.errors import CancelledError, FabricError, PlanError
 from fabric.io import live
-from fabric.io.live import BATCHES, Feed, Live
+from fabric.io.live import BATCHES, Feed
+from fabric.io.sinks.blackhole import Live
 from fabric.plan.sources import FlightTarget
 
 ROW = pa.record_batch({"v": pa.array([1], pa.int64())})

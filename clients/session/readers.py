@@ -1,0 +1,92 @@
+"""Frames that run on one session: ``session.read_parquet(...)`` and its like.
+
+One job: `Readers`, the functions `fabric.read_…` as methods of a session.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.durations import Length
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.dataframe.options import FileOption
+    from fabric.clients.dataframe.read_files import Paths
+    from fabric.clients.dataframe.session import Session
+    from fabric.clients.dataframe.types import TableLike
+    from fabric.plan.sources import StreamSource
+
+
+class Readers:
+    """What a session can read; the frames run on it."""
+
+    @property
+    def _here(self) -> Session:
+        """Itself, as frames know it."""
+        return cast("Session", self)
+
+    def read_parquet(self, paths: Paths, **options: FileOption) -> DataFrame:
+        """`fabric.read_parquet` with all its `options`, to run here."""
+        from fabric.clients.dataframe.read_files import read_parquet  # for start-up time
+
+        given: dict[str, Any] = {**options}
+        return read_parquet(paths, session=self._here, **given)
+
+    def read_csv(self, paths: Paths, **options: FileOption) -> DataFrame:
+        """`fabric.read_csv` with all its `options`, to run here."""
+        from fabric.clients.dataframe.read_files import read_csv  # for start-up time
+
+        given: dict[str, Any] = {**options}
+        return read_csv(paths, session=self._here, **given)
+
+    def read_json(self, paths: Paths, **options: FileOption) -> DataFrame:
+        """`fabric.read_json` with all its `options`, to run here."""
+        from fabric.clients.dataframe.read_files import read_json  # for start-up time
+
+        given: dict[str, Any] = {**options}
+        return read_json(paths, session=self._here, **given)
+
+    def read_ipc(self, paths: Paths, **options: FileOption) -> DataFrame:
+        """`fabric.read_ipc` with all its `options`, to run here."""
+        from fabric.clients.dataframe.read_files import read_ipc  # for start-up time
+
+        given: dict[str, Any] = {**options}
+        return read_ipc(paths, session=self._here, **given)
+
+    def read_arrow(self, data: TableLike) -> DataFrame:
+        """`fabric.read_arrow`, to run here."""
+        from fabric.clients.dataframe.read import read_arrow  # for start-up time
+
+        return read_arrow(data, session=self._here)
+
+    def read_flight(
+        self,
+        uri: str,
+        *path: str,
+        command: bytes | str = b"",
+        token: str = "",
+        tls_roots: str | Path | None = None,
+        insecure: bool = False,
+    ) -> DataFrame:
+        """`fabric.read_flight`, to run here."""
+        from fabric.clients.dataframe.read import read_flight  # for start-up time
+
+        return read_flight(
+            uri, *path, command=command, token=token, tls_roots=tls_roots, insecure=insecure,
+            session=self._here,
+        )  # fmt: skip
+
+    def read_dataset(self, name: str) -> DataFrame:
+        """`fabric.read_dataset`, from here."""
+        from fabric.clients.dataframe.read import read_dataset  # for start-up time
+
+        return read_dataset(name, session=self._here)
+
+    def read_stream(
+        self, source: str | Path | StreamSource, **options: FileOption | Length
+    ) -> DataFrame:
+        """`fabric.read_stream`, to run here."""
+        from fabric.clients.dataframe.streams import read_stream  # for start-up time
+
+        return read_stream(source, session=self._here, **options)
