@@ -50,8 +50,8 @@ def write(tmp_path):
     return go
 
 
-def read(root, sources, n_target=1, threads=2, batch_rows=128):
-    splits = {i: sources.enumerate_splits(s, n_target) for i, s in enumerate(sources)}
+def read(root, given, n_target=1, threads=2, batch_rows=128):
+    splits = {i: sources.enumerate_splits(s, n_target) for i, s in enumerate(given)}
     stream = execute_fragment(root, {}, splits, target_partitions=threads, batch_rows=batch_rows)
     return pa.Table.from_batches(list(stream), schema_of(root))
 
@@ -224,11 +224,11 @@ def registry_rows(source):
 
 
 def test_join_of_three_kinds_of_files(write):
-    sources = [write(format, name=format) for format in ("csv", "parquet", "ipc")]
+    written = [write(format, name=format) for format in ("csv", "parquet", "ipc")]
     key = (Column("a b"),)
-    first, second, third = (scan(source, i) for i, source in enumerate(sources))
+    first, second, third = (scan(source, i) for i, source in enumerate(written))
     joined = Join(Join(first, second, key, key, suffix="_p"), third, key, key, "left", suffix="_i")
-    found = read(joined, sources, n_target=3)
+    found = read(joined, written, n_target=3)
     assert found.num_rows == N
     assert found["f_p"].sort().to_pylist()[:9] == found["f_i"].sort().to_pylist()[:9]
 
