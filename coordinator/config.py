@@ -55,9 +55,9 @@ class CoordinatorConfig:
     many ended jobs whole, and the last `events_kept_max` events. `adaptive` and `checkpoint` are
     for jobs whose session says nothing else, `plans` say what all plans are held to.
 
-    Plans are made ready to run in threads of their own (`planning.py`): within `plan_s`, of which a
-    Flight server that a plan reads from has `ask_s` to answer. While the process has more than
-    `memory`, it refuses plans, not other calls; an embedded one has no such limits.
+    Plans are made ready to run in threads of their own (`submit/plan_pool.py`): within `plan_s`, of
+    which a Flight server that a plan reads from has `ask_s` to answer. While the process has more
+    than `memory`, it refuses plans, not other calls; an embedded one has no such limits.
 
     Each port has room for `connections_max` connections: a quarter of them for strangers, half for
     clients with a token, half of either for one address; agents have the rest. A connection that

@@ -1,8 +1,7 @@
 """The core at work: under a lock, with a thread, a store and the links of agents.
 
 `CoreDriver` moves the core under its lock; what the core wants done goes through an `Outbox` in one
-thread ("coordinator"), which also lets time pass. Any thread may call it. A change returns once
-it is written down. In a process of its own and embedded it is the same object.
+thread ("coordinator"), which also lets time pass. A change returns once it is written down.
 """
 
 from __future__ import annotations

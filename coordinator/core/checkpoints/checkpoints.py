@@ -66,11 +66,11 @@ class Checkpoints:
         config: CheckpointConfig,
         *,
         epoch: int,
-        run: int,
         refuse: Refuse,
         wall_s: Callable[[float], float],
     ) -> None:
-        self.run = run
+        self.run = 0
+        """How often the job was restarted by somebody; to be set before its tasks start."""
         self._job, self._plan, self._config, self._epoch = job, plan, config, epoch
         self._refuse, self._wall_s = refuse, wall_s
         self._completed = CompletedCheckpoints(job, config.retained)

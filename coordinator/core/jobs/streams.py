@@ -82,7 +82,6 @@ class Streams:
             _fingerprint(job, region),
             job.checkpoint,
             epoch=self._registry.epoch,
-            run=job.run,
             refuse=self._refuse,
             wall_s=self._registry.wall_s,
         )

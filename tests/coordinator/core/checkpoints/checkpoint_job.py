@@ -45,7 +45,7 @@ class Job:
 
     def coordinator(self, epoch: int) -> Checkpoints:
         return Checkpoints(
-            "job", "plan", self.config, epoch=epoch, run=0, wall_s=lambda now: now + 1e6,
+            "job", "plan", self.config, epoch=epoch, wall_s=lambda now: now + 1e6,
             refuse=lambda why: self.refused.update([why]),
         )  # fmt: skip
 
