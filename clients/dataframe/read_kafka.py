@@ -173,9 +173,9 @@ def _source(
 ) -> tuple[KafkaStream, pa.Schema]:
     """The source, and its columns."""
     # for start-up time: they bring librdkafka
-    from fabric.io.codecs.subjects import settled
     from fabric.io.kafka.settings import set_apart  # for start-up time, too
     from fabric.io.kafka.splits import check, kafka_schema  # for start-up time, too
+    from fabric.io.schema_registry.subjects import settled
 
     check_names(_VERB, KafkaOptions.__annotations__, list(options))
     format, schema, key, start = read

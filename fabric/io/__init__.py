@@ -1,1 +1,1 @@
-"""Sources and sinks, one folder or file a system, behind `registry` and `sinks`."""
+"""Sources and sinks, one folder or file a system, behind `sources`, `readers` and `sinks`."""

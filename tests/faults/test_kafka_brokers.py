@@ -27,8 +27,8 @@ from confluent_kafka.admin import (
 
 from fabric.clients.demo.services.server import free_port
 from fabric.errors import AuthError, BrokerError, ExternalError
-from fabric.io.kafka.publish import Publisher
-from tests.io.kafka.test_publish import Rig
+from fabric.io.kafka.publisher import Publisher
+from tests.io.kafka.test_publisher import Rig
 from tests.services.kafka import KafkaBroker
 from tests.services.topics import Topics
 from tests.services.transactions import transactions

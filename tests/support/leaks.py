@@ -33,7 +33,7 @@ from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.ids import TaskId
 from fabric.io.kafka import sink
-from fabric.io.kafka.aside import Stored
+from fabric.io.kafka.staging import Stored
 from fabric.io.sinks.protocol import unfolded
 from fabric.plan.sources import KafkaTarget
 from fabric.process import resident_bytes

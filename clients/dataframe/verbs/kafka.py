@@ -163,8 +163,8 @@ def kafka_target(
 ) -> KafkaTarget:
     """The target given by the arguments of `verb`; raises `PlanError` and `ConfigError`."""
     # for start-up time: they bring librdkafka
-    from fabric.io.codecs.subjects import settled
     from fabric.io.kafka.settings import servers_of, set_apart  # for start-up time, too
+    from fabric.io.schema_registry.subjects import settled
 
     given: dict[str, Any] = {**options}
     if unknown := sorted(given.keys() - KafkaOptions.__annotations__.keys()):

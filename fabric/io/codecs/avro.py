@@ -19,7 +19,7 @@ from fabric.io.codecs.avro_nodes import Program
 from fabric.io.codecs.avro_reader import avro_program
 from fabric.io.codecs.avro_schema import AvroType, parse_avro, written
 from fabric.io.codecs.avro_writer import written_program
-from fabric.io.codecs.written_schema import (
+from fabric.io.schema_registry.written_schema import (
     WrittenSchema,
     check_registered,
     header_of,
@@ -28,7 +28,7 @@ from fabric.io.codecs.written_schema import (
 from fabric.plan.sources import RowFormat
 
 if TYPE_CHECKING:
-    from fabric.io.kafka.registry import Registered
+    from fabric.io.schema_registry.client import Registered
 
 
 def avro_columns(format: RowFormat, subject: str) -> pa.Schema | None:
@@ -57,7 +57,7 @@ def avro_decoder(format: RowFormat, columns: pa.Schema) -> AvroDecoder:
         if reader is None:
             raise PlanError("Avro without a registry needs a schema; write: formats.avro(schema)")
         return AvroDecoder(columns, avro_program(reader, flat))
-    from fabric.io.kafka.registry import registry_of
+    from fabric.io.schema_registry.client import registry_of
 
     registry = registry_of(format)
 
@@ -130,7 +130,7 @@ def _read_as(format: RowFormat, subject: str) -> AvroType | None:
         return parse_avro(format.schema_text)
     if not format.registry or not subject:
         return None
-    from fabric.io.kafka.registry import registry_of
+    from fabric.io.schema_registry.client import registry_of
 
     return registered_avro(registry_of(format).newest(subject))
 

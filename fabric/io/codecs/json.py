@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from fabric._cython.codecs.json import JsonDecoder, JsonEncoder
 from fabric.errors import DataError, PlanError
-from fabric.io.codecs.written_schema import (
+from fabric.io.schema_registry.written_schema import (
     WrittenSchema,
     check_registered,
     header_of,
@@ -83,7 +83,7 @@ def _text(format: RowFormat, subject: str) -> str | None:
         return format.schema_text
     if not format.registry or not subject:
         return None
-    from fabric.io.kafka.registry import registry_of
+    from fabric.io.schema_registry.client import registry_of
 
     found = registry_of(format).newest(subject)
     if found.kind != "JSON":

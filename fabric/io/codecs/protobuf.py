@@ -28,7 +28,7 @@ from fabric.io.codecs.protobuf_schema import (
     message_at,
     message_of,
 )
-from fabric.io.codecs.written_schema import (
+from fabric.io.schema_registry.written_schema import (
     WrittenSchema,
     check_registered,
     header_of,
@@ -37,7 +37,7 @@ from fabric.io.codecs.written_schema import (
 from fabric.plan.sources import RowFormat
 
 if TYPE_CHECKING:
-    from fabric.io.kafka.registry import Registered, Registry
+    from fabric.io.schema_registry.client import Registered, Registry
 
 
 def protobuf_columns(format: RowFormat, subject: str) -> pa.Schema | None:
@@ -68,7 +68,7 @@ def protobuf_decoder(format: RowFormat, columns: pa.Schema) -> ProtobufDecoder:
                 "Protobuf without a registry needs a schema; write: formats.protobuf(schema)"
             )
         return ProtobufDecoder(columns, protobuf_program(reader, flat))
-    from fabric.io.kafka.registry import registry_of
+    from fabric.io.schema_registry.client import registry_of
 
     wanted = reader.full_name if reader is not None else format.message
     registered = partial(_message_of, registry_of(format), wanted)
@@ -152,7 +152,7 @@ def _known(format: RowFormat, subject: str) -> Descriptor | None:
         return given
     if not format.registry or not subject:
         return None
-    from fabric.io.kafka.registry import registry_of
+    from fabric.io.schema_registry.client import registry_of
 
     return message_of(_file(registry_of(format).newest(subject)), format.message)
 

@@ -123,7 +123,7 @@ def read_split(
     predicate: Expr | None = None,
     bounded: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `split` with exactly the types of `schema`; see `registry.read_split`."""
+    """The rows of `split` with exactly the types of `schema`; see `sources.read_split`."""
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     wanted = checked_schema(wanted, split.uri)
     check_as_planned(source, schema, split)

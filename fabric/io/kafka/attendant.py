@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from fabric.errors import AuthError, CancelledError, FabricError, UserError
-from fabric.io.kafka.asking import Asking
+from fabric.io.kafka.metadata import MetadataRequests
 from fabric.io.kafka.refusals import ASK_AGAIN_S, Admission
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.splits import Place, found_places
@@ -80,7 +80,7 @@ class Attendant:
 
     def __init__(self, source: KafkaStream, reader: Reader, wake: Callable[[], None]) -> None:
         self._source, self._wake = source, wake
-        self._asking = Asking(source, reader, self._go_on)
+        self._asking = MetadataRequests(source, reader, self._go_on)
         self._answers: SimpleQueue[Answer] = SimpleQueue()
         self._questions: SimpleQueue[Place | Refused | float] = SimpleQueue()
         """Partitions whose bounds are requested; a number: list the topics within that time."""

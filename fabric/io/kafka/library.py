@@ -15,8 +15,8 @@ from fabric.errors import ConfigError
 if TYPE_CHECKING:
     from fabric._cython.kafka.reader import Reader as NativeReader
     from fabric._cython.kafka.writer import Writer as NativeWriter
-    from fabric.io.kafka.python_reader import Reader as PythonReader
-    from fabric.io.kafka.python_writer import Writer as PythonWriter
+    from fabric.io.kafka.python.reader import Reader as PythonReader
+    from fabric.io.kafka.python.writer import Writer as PythonWriter
 
     Reader: TypeAlias = NativeReader | PythonReader
     Writer: TypeAlias = NativeWriter | PythonWriter
@@ -99,8 +99,8 @@ def python_client(why: str) -> KafkaClient:
     """The client that uses only confluent-kafka's public API, for the reason `why`."""
     import confluent_kafka
 
-    from fabric.io.kafka.python_reader import Reader
-    from fabric.io.kafka.python_writer import Writer
+    from fabric.io.kafka.python.reader import Reader
+    from fabric.io.kafka.python.writer import Writer
 
     version = str(confluent_kafka.libversion()[0])
     return KafkaClient(Reader, Writer, version, frozenset(), refusal(why))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from fabric.errors import DataError, PlanError
 from fabric.io.codecs import check_format, make_encoder
-from fabric.io.codecs.subjects import settled
+from fabric.io.schema_registry.subjects import settled
 from fabric.plan.faults import quoted
 from fabric.plan.sources import KafkaTarget, RowFormat
 

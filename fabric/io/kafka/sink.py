@@ -2,51 +2,46 @@
 
 One job: the writers, and `publish`, `take_back`, `abandon`, `drop` and `discard`. With
 "exactly_once" and "at_most_once" a task needs no broker: encoded records are staged in files of the
-checkpoint (`aside.py`) and published once it is complete (`publish.py`); a task that stages faster
-than the brokers accept records is blocked. With "at_least_once" records are sent as they come, and
-a barrier waits until the brokers have acknowledged them.
+checkpoint (`staging.py`) and published once it is complete (`publisher.py`); a task that stages
+faster than the brokers accept records is blocked. With "at_least_once" records are sent as they
+come (`direct.py`).
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from fabric.errors import (
-    AuthError,
     CancelledError,
-    ExternalError,
     FabricError,
     InternalError,
     PlanError,
 )
 from fabric.ids import TaskId
-from fabric.io.kafka.aside import RecordFile, Stored, remove_all, remove_earlier
-from fabric.io.kafka.library import client
+from fabric.io.kafka.direct import PAUSE_S, Direct, Once
 from fabric.io.kafka.markers import Markers
-from fabric.io.kafka.publish import Publisher, producer_settings, send_batch
+from fabric.io.kafka.publisher import Publisher
 from fabric.io.kafka.records import Records
-from fabric.io.kafka.refusals import MENDABLE, REFUSED_S, Admission
 from fabric.io.kafka.settings import configuration
+from fabric.io.kafka.staging import RecordFile, Stored, remove_all, remove_earlier
 from fabric.io.sinks.protocol import Epochs, Handle, SinkWriter, StreamWriter, portions
 from fabric.plan.sources import KafkaTarget, Target
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
-    from fabric.io.kafka.library import Writer
+    pass
+
 
 KIND = "kafka"
-PATIENCE_S, TRY_S, PAUSE_S = 300.0, 1.0, 0.5
-"""How long a bounded job waits for unreachable brokers; the time-out of one call; the pause between
-attempts."""
+PATIENCE_S = 300.0
+"""How long a bounded job waits for unreachable brokers."""
 WAIT_S, TOLD_S = 0.01, 10.0
 """How often a blocked task checks the brokers' progress, and how often it logs that it is blocked.
 """
@@ -54,8 +49,6 @@ AHEAD_BYTES = 64 << 20
 """Bytes that may always be staged while earlier records are being published. Staging is faster than
 publishing: with a long lag each epoch would be larger than the one before.
 """
-SENT_ROWS = 4_096
-"""Records passed to a producer at once, and again if its queue had no room for all of them."""
 PUBLISHER = Publisher()
 """The publisher of this process."""
 _log = logger("fabric.kafka")
@@ -227,131 +220,6 @@ class Bounded(Epochs):
         """Publishing removes a portion's file; a task that never waits has to forget it, too."""
         done = self._complete
         self._sizes = [one for one in self._sizes if one[0] > done or one[1].exists()]
-
-
-class Direct:
-    """See `StreamWriter`: sends records as they come; a barrier waits for acknowledgements.
-
-    It retries while no broker accepts records, so records in flight may be sent twice. If brokers
-    keep rejecting it, the task fails. Rejected rows are lost to the producer, so if the right is
-    granted again, the task restarts from its checkpoint.
-    """
-
-    def __init__(self, target: KafkaTarget, records: Records) -> None:
-        self._target, self._records = target, records
-        self._topics = {target.topic} - {""}
-        self._admission = Admission(target)
-        self._writer: Writer | None = None
-        self._working, self._interrupted = threading.Lock(), threading.Event()
-        self._abandoned = False
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Pass records to the producer; waits while its queue is full."""
-        made = self._records.made(batch)
-        if not self._target.topic:
-            self._topics.update(made.column("topic").unique().to_pylist())
-        with self._at_work():
-            for begin in range(0, made.num_rows, SENT_ROWS):
-                writer, part = self._opened(), made.slice(begin, SENT_ROWS)
-                self._until(writer, partial(send_batch, writer, self._target, part, lambda: TRY_S))
-
-    def prepare(self, checkpoint: int = 0) -> bytes:
-        """Wait for the acknowledgements; a rejected record fails the task, which sends it again."""
-        with self._at_work():
-            if self._writer is not None:
-                self._until(self._writer, partial(self._writer.flush, TRY_S))
-        return portions([])
-
-    def on_complete(self, checkpoint: int) -> None:
-        """Do nothing: the records were sent before the barrier."""
-
-    def interrupt(self) -> None:
-        """See `StreamWriter.interrupt`."""
-        self._interrupted.set()
-
-    def abandon(self) -> None:
-        """See `StreamWriter.abandon`."""
-        self._abandoned = True
-        self._interrupted.set()
-        self._close()
-
-    @contextmanager
-    def _at_work(self) -> Iterator[None]:
-        """Keep the producer open meanwhile."""
-        try:
-            with self._working:
-                self._check()
-                yield
-        finally:
-            if self._abandoned:
-                self._close()
-
-    def _close(self) -> None:
-        """Close the producer, unless it is in use: `_at_work` closes it then."""
-        if self._working.acquire(blocking=False):
-            writer, self._writer = self._writer, None
-            self._working.release()
-            if writer is not None:
-                writer.close()
-
-    def _opened(self) -> Writer:
-        """The producer; retries to create it while no broker answers."""
-        topics = [self._target.topic] if self._target.topic else []
-        settings = {**producer_settings(self._target), "message.timeout.ms": "0"}
-        while self._writer is None:
-            self._check()
-            try:
-                self._writer = client().Writer(settings, topics)
-            except FabricError as error:
-                if not (error.retryable or isinstance(error, AuthError)):
-                    raise
-                if isinstance(error, AuthError):
-                    self._admission.heard(error)
-                else:
-                    self._admission.ask((), self._check)
-                _log.warning("Kafka is unreachable, retrying", error=error.message)
-                self._interrupted.wait(PAUSE_S)
-        return self._writer
-
-    def _until(self, writer: Writer, call: Callable[[], object]) -> None:
-        """Repeat `call` until it succeeds or the task is cancelled."""
-        while True:
-            self._check()
-            try:
-                call()
-            except AuthError as error:
-                self._on_refused(error)
-            except FabricError as error:
-                if not error.retryable or writer.failures:
-                    raise
-                self._admission.ask((), self._check)
-            else:
-                self._admission.settle()
-                return
-
-    def _on_refused(self, error: AuthError) -> NoReturn:
-        """Rows were refused, or under way when we were: wait whether that is mended."""
-        if not any(name in error.message for name in MENDABLE):
-            raise error
-        self._admission.settle()
-        end_s = time.monotonic() + 2 * REFUSED_S
-        while not self._admission.ask(self._topics, self._check) and time.monotonic() < end_s:
-            self._interrupted.wait(PAUSE_S)
-        raise ExternalError(
-            f"{error.message}; what was written since the last checkpoint is written again"
-        ) from error
-
-    def _check(self) -> None:
-        if self._interrupted.is_set():
-            raise CancelledError("writing to the Kafka sink was cancelled")
-
-
-class Once:
-    """`Direct` for a bounded input; see `SinkWriter`."""
-
-    def __init__(self, direct: Direct) -> None:
-        self._direct = direct
-        self.write, self.prepare, self.abandon = direct.write, direct.prepare, direct.abandon
 
 
 def publish(handles: Sequence[Handle], target: Target | None) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fabric.errors import AuthError, ConfigError, ExternalError, NotFoundError, PlanError
 from fabric.io.kafka.markers import Markers
-from fabric.io.kafka.publish import MARGIN_S, transaction_timeout_s
+from fabric.io.kafka.producers import MARGIN_S, transaction_timeout_s
 from fabric.io.kafka.records import check_columns
 from fabric.io.kafka.refusals import listed
 from fabric.io.kafka.settings import configuration

@@ -12,15 +12,15 @@ same name is recreated.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fabric._cython.kafka.results import EARLIEST, LATEST, Fault
+from fabric._cython.kafka.results import Fault
 from fabric.clock import Clock
-from fabric.errors import DataError, ExternalError
+from fabric.errors import ExternalError
 from fabric.io.kafka.attendant import GONE_S, Attendant, Bounds, Lost, Seen
-from fabric.io.kafka.incoming import Records
+from fabric.io.kafka.partition import GONE_OFFSET, NOTHING, Budget, Partition, Records
 from fabric.io.kafka.refusals import NO_RIGHT, refusal
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.splits import (
@@ -30,20 +30,18 @@ from fabric.io.kafka.splits import (
     span_of,
     split_name,
 )
-from fabric.io.readers.protocol import BadRecord, Ended, Later, Poll, Polled, Share
-from fabric.io.readers.reader import CursorReader, Plain
+from fabric.io.readers.protocol import Ended, Later, Poll, Polled, Share
+from fabric.io.readers.reader import CursorReader
 from fabric.plan.sources import KafkaStream, Split
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
     from fabric.io.kafka.library import Reader
 
+
 _log = logger("fabric.kafka")
 LOOK_S = 0.1
 """How often the client is polled for errors."""
-_NOTHING = Later(1.0)
-"""A record wakes the reader; a client that cannot do so is polled as often as the task runs."""
-_GONE_OFFSET = ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET")
 _GONE_TOPIC = (
     "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID",
     "INCONSISTENT_TOPIC_ID",
@@ -145,7 +143,7 @@ class KafkaReader(CursorReader):
     def _read(self, rows_max: int) -> Polled | Ended | Poll | Later:
         found = super()._read(rows_max)
         # New partitions may be created, unless the stream ends with the existing records.
-        return _NOTHING if found is Poll.END and not self._source.until else found
+        return NOTHING if found is Poll.END and not self._source.until else found
 
     def _opened(self, split: Split, wake: Callable[[], None]) -> Partition:
         place = place_of(split.uri)
@@ -193,7 +191,7 @@ class KafkaReader(CursorReader):
                 f"{fault.text}"
             )
         cursor = self._cursors.get((fault.topic, fault.partition)) if fault.topic else None
-        if fault.name in _GONE_OFFSET and cursor is not None:
+        if fault.name in GONE_OFFSET and cursor is not None:
             cursor.stand()
             self._attendant.ask_bounds(cursor.place)
             self._attendant.look()
@@ -208,196 +206,6 @@ class KafkaReader(CursorReader):
                 self._warned_s = now_s
                 _log.warning("the Kafka client reported an error", servers=self._source.servers,
                              fault=fault.name, why=fault.text)  # fmt: skip
-
-
-class Partition(Plain):
-    """One partition; see `Cursor`."""
-
-    def __init__(
-        self, source: KafkaStream, client: Reader, place: Place, records: Records, budget: Budget
-    ) -> None:
-        self.place = place
-        self._source, self._client = source, client
-        self._records, self._budget = records, budget
-        self._begin = EARLIEST
-        self._end: int | None = None
-        self._epoch = -1
-        self._topic_id = ""
-        self._n_missed = 0
-        """Consecutive metadata requests that did not list the partition."""
-        self._assigned = self._stands = self._seen = False
-        self._bad: list[BadRecord] = []
-
-    def begin(self, next: int, end: int | None) -> None:
-        """Set the offset to start at, and the end offset (exclusive; None: unbounded)."""
-        self._begin, self._end = next, end
-
-    @property
-    def next(self) -> int:
-        """The next offset to read; `EARLIEST` before anything is known."""
-        if not self._assigned:
-            return self._begin
-        return int(self._client.position(*self.place))
-
-    @property
-    def lag(self) -> int:
-        """Records between the position and the high watermark; -1: not known."""
-        return int(self._client.lag(*self.place)) if self._assigned else -1
-
-    def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
-        """See `Cursor.read`."""
-        if self._is_over():
-            return None
-        if not self._seen or self._stands:
-            return _NOTHING
-        if not self._assigned:
-            self._client.assign({self.place: (self._begin, self._epoch)})
-            self._assigned = True
-        rows, bytes_, wait_s = self._budget.left()
-        if rows < 1:
-            return Later(wait_s)
-        found = self._records.read(self._client, self.place, min(rows_max, rows), bytes_, self._end)
-        if found is None:
-            return None if self._is_over() else _NOTHING
-        batch, bad, n_bytes = found
-        self._budget.spend(batch.num_rows + len(bad), n_bytes)
-        for one in bad:
-            if self._source.on_bad == "fail":
-                raise _unreadable(one)
-        self._bad += bad
-        if batch.num_rows:
-            return batch
-        return None if self._is_over() else Later(0.0)
-
-    def take_unreadable(self) -> list[BadRecord]:
-        """The unreadable records that were left out since the last call."""
-        found, self._bad = self._bad, []
-        return found
-
-    def position(self) -> dict[str, Any]:
-        """See the module's docstring."""
-        epoch = self._client.leader_epoch(*self.place) if self._assigned else self._epoch
-        found: dict[str, Any] = {"next": self.next, "leader_epoch": epoch}
-        return found | ({"topic": self._topic_id} if self._topic_id else {})
-
-    def seek(self, position: dict[str, Any]) -> None:
-        """See `Cursor.seek`."""
-        self._begin, self._epoch = int(position["next"]), int(position["leader_epoch"])
-        self._topic_id = str(position.get("topic", ""))
-
-    # ---- what the reader hears of it
-
-    def stand(self) -> None:
-        """Read nothing until `on_bounds`."""
-        self._stands = True
-
-    def on_seen(self, there: bool, topic_id: str) -> bool:
-        """Note whether the brokers list the partition; nothing is read before. False: ask again."""
-        topic, partition = self.place
-        self._n_missed = 0 if there else self._n_missed + 1
-        if self._n_missed == 1:
-            return False
-        if self._n_missed:
-            raise DataError(
-                f"partition {partition} of topic {topic!r} no longer exists: the topic was "
-                "deleted, or recreated with fewer partitions; start a new job, or restore the "
-                "partition"
-            )
-        if topic_id and self._topic_id and topic_id != self._topic_id:
-            self._expire(
-                f"topic {topic!r} was recreated: its topic id changed from {self._topic_id} to "
-                f"{topic_id}, and offset {self.next} of partition {partition} of the old topic was "
-                "to be read next"
-            )
-        self._topic_id = topic_id or self._topic_id
-        self._seen = True
-        return True
-
-    def on_bounds(self, low: int, high: int) -> None:
-        """Handle the partition's offsets after the brokers rejected the next one to read."""
-        topic, partition = self.place
-        following = self.next
-        where = f"partition {partition} of topic {topic!r}"
-        if 0 <= following < low:
-            return self._expire(
-                f"{where} no longer has offset {following}: the topic's retention deleted it, and "
-                f"the first available offset is {low}, so {low - following} records are lost"
-            )
-        if following > high:
-            return self._expire(
-                f"offset {following} of {where} was to be read next, which is past the end offset "
-                f"{high}: the topic was recreated, or a broker lost its newest records"
-            )
-        return self._again(following if following >= 0 else low)
-
-    def _expire(self, what: str) -> None:
-        policy = self._source.on_expired
-        if policy == "fail":
-            raise DataError(
-                f'{what}; to continue with the available records set on_expired="earliest" or '
-                '"latest", or start a job without this checkpoint'
-            )
-        _log.error("Kafka records are lost", why=what, continues_at=policy)
-        self._begin, self._epoch = EARLIEST if policy == "earliest" else LATEST, -1
-        self._again(self._begin)
-
-    def _again(self, offset: int) -> None:
-        if self._assigned:
-            self._client.unassign([self.place])
-        self._begin, self._assigned, self._stands = offset, False, False
-
-    def _is_over(self) -> bool:
-        if self._end is None:
-            return False
-        # Control records and gaps may follow the last record; the position counts them, too.
-        return self.next >= self._end or self._end == 0
-
-
-class Budget:
-    """A token bucket: the share of `rows_per_s` and `bytes_per_s` of one of `n_tasks` tasks.
-
-    It holds at most the tokens of a tenth of a second; a record that is larger is read whole and
-    paid for afterwards.
-    """
-
-    _KEPT_S = 0.1
-
-    def __init__(self, source: KafkaStream, n_tasks: int, clock: Clock) -> None:
-        self._clock = clock
-        self._rates = (source.rows_per_s / n_tasks, source.bytes_per_s / n_tasks)
-        self._left = [rate * self._KEPT_S for rate in self._rates]
-        self._at_s = clock.monotonic_s()
-
-    def left(self) -> tuple[int, int, float]:
-        """Rows and bytes that may be read now, or else zero and the seconds to wait."""
-        now_s = self._clock.monotonic_s()
-        passed_s, self._at_s = now_s - self._at_s, now_s
-        wait_s = 0.0
-        allowed = [1 << 62, 1 << 62]
-        for index, rate in enumerate(self._rates):
-            if not rate:
-                continue
-            most = max(1.0, rate * self._KEPT_S)
-            self._left[index] = min(most, self._left[index] + rate * passed_s)
-            if self._left[index] < 1:
-                wait_s = max(wait_s, (1 - self._left[index]) / rate)
-            allowed[index] = int(self._left[index])
-        if wait_s:
-            return 0, 0, wait_s
-        return allowed[0], allowed[1], 0.0
-
-    def spend(self, n_rows: int, n_bytes: int) -> None:
-        """Take what was read out of the budget."""
-        self._left = [self._left[0] - n_rows, self._left[1] - n_bytes]
-
-
-def _unreadable(bad: BadRecord) -> DataError:
-    shown = "" if bad.data is None else f"; the value starts with {bad.data[:60]!r}"
-    return DataError(
-        f"the record at offset {bad.offset} of topic {bad.topic!r}, partition {bad.partition}, "
-        f'cannot be read: {bad.error}{shown}; on_bad="skip" drops such records, on_bad="side" '
-        'sends them to .side_output("unreadable")'
-    )
 
 
 def _client(source: KafkaStream, n_partitions: int) -> Reader:

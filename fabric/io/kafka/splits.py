@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fabric._cython.kafka.results import COLUMNS, EARLIEST
 from fabric.errors import AuthError, ConfigError, NotFoundError, PlanError
-from fabric.io.kafka.asking import Asking
+from fabric.io.kafka.metadata import MetadataRequests
 from fabric.io.kafka.settings import check_reach, is_secret
 from fabric.io.readers.protocol import Share
 from fabric.plan.bounds import SPLITS_MAX
@@ -202,7 +202,7 @@ def enumerate_partitions(source: KafkaStream) -> list[Split]:
         No broker answered.
     """
     check(source)
-    with Asking(source) as asking:
+    with MetadataRequests(source) as asking:
         places = found_places(source, asking.partitions())
         if len(places) > SPLITS_MAX:
             raise ConfigError(
@@ -250,7 +250,7 @@ def _refused(topic: str, error: str, servers: str) -> NotFoundError | AuthError:
     return NotFoundError(f"topic {topic!r} at {servers} cannot be read now: {error}")
 
 
-def _begins(source: KafkaStream, asking: Asking, places: list[Place]) -> dict[Place, int]:
+def _begins(source: KafkaStream, asking: MetadataRequests, places: list[Place]) -> dict[Place, int]:
     match source.start:
         case "earliest":
             return dict.fromkeys(places, EARLIEST)

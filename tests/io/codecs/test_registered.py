@@ -21,8 +21,8 @@ from fabric.io.codecs.protobuf import (
     protobuf_decoder,
     protobuf_encoder,
 )
-from fabric.io.codecs.subjects import settled
-from fabric.io.kafka.registry import Registry
+from fabric.io.schema_registry.client import Registry
+from fabric.io.schema_registry.subjects import settled
 from fabric.plan.sources import RowFormat
 from tests.io.kafka.scripted import scripted
 from tests.services.apicurio import schema_registry

@@ -15,7 +15,7 @@ import pytest
 import fabric
 from fabric.errors import DataError
 from fabric.plan.sources import KafkaTarget
-from tests.io.kafka.test_publish import Rig, facts_of
+from tests.io.kafka.test_publisher import Rig, facts_of
 from tests.io.kafka.test_source import read_all, reading, row, rows, stream
 from tests.services.kafka import SharedBroker, kafka_broker
 from tests.services.transactions import is_open, transactions

@@ -74,7 +74,7 @@ def test_python_is_used_where_native_code_can_not_be() -> None:
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True)
     said = done.stdout.decode()
     assert said.startswith(
-        "False fabric.io.kafka.python_reader fabric.io.kafka.python_writer Kafka"
+        "False fabric.io.kafka.python.reader fabric.io.kafka.python.writer Kafka"
     )
     assert "because of the installed confluent-kafka: no librdkafka was found in" in said
 

@@ -16,10 +16,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from fabric.clock import SystemClock
 from fabric.errors import DataError, ExternalError, FabricError, NotFoundError
-from fabric.io.kafka import asking, attendant
+from fabric.io.kafka import attendant, metadata
 from fabric.io.kafka.library import client
+from fabric.io.kafka.partition import Budget
 from fabric.io.kafka.settings import configuration
-from fabric.io.kafka.source import Budget
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
 from fabric.io.readers import END, Ended, Polled, open_reader
 from fabric.io.readers.protocol import ALL_OF_IT, BadRecord, Share, StreamReader
@@ -412,7 +412,7 @@ def test_a_topic_or_broker_that_is_not_there(
 ) -> None:
     with pytest.raises(NotFoundError, match=r"there is no topic 'nothing' at 127.0.0.1"):
         enumerate_partitions(stream(broker, "nothing"))
-    monkeypatch.setattr("fabric.io.kafka.asking.ANSWER_S", 1.0)
+    monkeypatch.setattr("fabric.io.kafka.metadata.ANSWER_S", 1.0)
     away = KafkaStream("127.0.0.1:9", ("t",))
     with pytest.raises(ExternalError, match=r"no broker at 127.0.0.1:9 answered within 1 s"):
         enumerate_partitions(away)
@@ -472,7 +472,7 @@ def test_ended_splits_are_said_once(broker: KafkaBroker) -> None:
     assert sorted(ended) == [f"{topic}-{partition}" for partition in range(3)]
 
 
-def no_bounds(_asking: asking.Asking, place: tuple[str, int]) -> tuple[int, int]:
+def no_bounds(_asking: metadata.MetadataRequests, place: tuple[str, int]) -> tuple[int, int]:
     raise ExternalError(f"partition {place[1]} of {place[0]} has no leader")
 
 
@@ -481,7 +481,7 @@ def test_topics_are_looked_at_while_a_question_is_not_answered(
 ) -> None:
     """It is asked again and again, and is next in line each time."""
     monkeypatch.setattr(attendant, "AGAIN_S_MAX", 0.02)
-    monkeypatch.setattr(asking.Asking, "bounds", no_bounds)
+    monkeypatch.setattr(metadata.MetadataRequests, "bounds", no_bounds)
     topic = broker.new_topic("unanswered", 1)
     source = stream(broker, topic, discover_s=0.05)
     with client().Reader(configuration(source)) as reader:

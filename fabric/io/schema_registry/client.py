@@ -12,43 +12,45 @@ packages, decodes row by row, and does not limit how long a look-up takes.
 
 from __future__ import annotations
 
-import base64
 import http.client
-import json
 import random
-import ssl
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
-from urllib.parse import quote, urlsplit
+from typing import TypeVar
+from urllib.parse import quote
 
 from fabric.cancellation import check_wanted
 from fabric.clock import Clock, SystemClock
 from fabric.errors import (
-    AuthError,
     ConfigError,
     DataError,
     ExternalError,
     FabricError,
     NotFoundError,
-    PlanError,
+)
+from fabric.io.schema_registry.http import (
+    Host,
+    Json,
+    Manner,
+    Reference,
+    SchemaType,
+    answer_of,
+    body_of,
+    headers_of,
+    incompatible,
+    plain_text,
+    seconds_of,
+    tls_context,
 )
 from fabric.plan.sources import RowFormat, Settings
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.registry")
-SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
-Json: TypeAlias = object
 Answer = TypeVar("Answer")
-
-ANSWER_BYTES_MAX = 16 << 20
 REFERENCES_MAX = 200  # schemas that one schema may reference, all levels together
 FORGET_S = 10.0  # how long an unknown id is cached: it may be registered in the meantime
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
@@ -60,16 +62,6 @@ KNOWN = frozenset(
         "ssl.key.password", "request.timeout.ms", "wait.ms",
     )
 )  # fmt: skip
-UNKNOWN_ID, UNKNOWN_SUBJECT, UNKNOWN_VERSION = 40403, 40401, 40402
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A schema that another one references: version `version` of `subject`, as `name`."""
-
-    name: str
-    subject: str
-    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +110,14 @@ class Registry:
             known = ", ".join(sorted(KNOWN))
             raise ConfigError(f"a schema registry has no setting {unknown[0]!r}, only {known}")
         self.url = url
-        self._hosts = [_Host.of(one.strip()) for one in url.split(",")]
-        self._wait_s = _seconds(given, "wait.ms", 60_000)
+        self._hosts = [Host.of(one.strip()) for one in url.split(",")]
+        self._wait_s = seconds_of(given, "wait.ms", 60_000)
         self._say = say or _log.warning
         self._clock = clock or SystemClock()
-        self._manner = _Manner(
-            _authorization(given),
-            _seconds(given, "request.timeout.ms", 10_000),
-            _tls(given) if any(host.secure for host in self._hosts) else None,
+        self._manner = Manner(
+            headers_of(given),
+            seconds_of(given, "request.timeout.ms", 10_000),
+            tls_context(given) if any(host.secure for host in self._hosts) else None,
             self._clock,
         )
         self._random = random.Random()
@@ -186,7 +178,7 @@ class Registry:
             If the registry rejects the schema as incompatible or invalid, with its reason.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        answer = self._ask("POST", path, _body(kind, text, references), subject)
+        answer = self._ask("POST", path, body_of(kind, text, references), subject)
         return _integer(answer, "id")
 
     def check(
@@ -202,12 +194,12 @@ class Registry:
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions"
         try:
             answer = self._ask(
-                "POST", f"{path}?verbose=true", _body(kind, text, references), subject
+                "POST", f"{path}?verbose=true", body_of(kind, text, references), subject
             )
         except NotFoundError:  # the subject has no schema yet
             return
         if isinstance(answer, dict) and answer.get("is_compatible") is False:
-            raise _incompatible(subject, answer.get("messages"))
+            raise incompatible(subject, answer.get("messages"))
 
     def _registered(self, answer: Json, schema_id: int | None) -> Registered:
         """The schema in a response, with all the schemas that it references."""
@@ -252,14 +244,14 @@ class Registry:
                 except FabricError:  # an AuthError is an OSError too
                     raise
                 except (OSError, http.client.HTTPException) as error:
-                    why = f"{type(error).__name__}: {_plain(error)}"
+                    why = f"{type(error).__name__}: {plain_text(error)}"
                     continue
                 if status in (429, 500, 502, 503, 504):
                     why = f"HTTP status {status}"
                     continue
                 if said:
                     self._say(f"the schema registry {self.url} responds again")
-                return _answer(status, raw, subject)
+                return answer_of(status, raw, subject)
             waited_s = self._clock.monotonic_s() - began
             if waited_s >= self._wait_s:
                 raise ExternalError(
@@ -298,108 +290,6 @@ def _while_wanted(ask: Callable[[], Answer]) -> Answer:
     return answer.result()
 
 
-@dataclass(frozen=True, slots=True)
-class _Manner:
-    """The HTTP parameters of every request to a registry."""
-
-    headers: Mapping[str, str] = field(repr=False)
-    timeout_s: float
-    context: ssl.SSLContext | None
-    clock: Clock
-
-
-@dataclass(frozen=True, slots=True)
-class _Host:
-    """One address of a registry."""
-
-    name: str
-    port: int | None
-    path: str
-    secure: bool
-
-    @staticmethod
-    def of(url: str) -> _Host:
-        shape = "the URL of a schema registry must look like http://host:8081"
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            raise ConfigError(shape) from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(shape)
-        if parts.username or parts.password:
-            raise ConfigError(f"{shape}, without credentials; set basic.auth.user.info instead")
-        return _Host(parts.hostname, port, parts.path.rstrip("/"), parts.scheme == "https")
-
-    def ask(self, method: str, path: str, body: bytes | None, manner: _Manner) -> tuple[int, bytes]:
-        """Status and body of one response; follows no redirect, to protect the credentials."""
-        timeout_s = manner.timeout_s
-        link = (
-            http.client.HTTPSConnection(
-                self.name, self.port, timeout=timeout_s, context=manner.context
-            )
-            if self.secure
-            else http.client.HTTPConnection(self.name, self.port, timeout=timeout_s)
-        )
-        ends = manner.clock.monotonic_s() + timeout_s
-        raw = bytearray()
-        try:
-            link.request(method, f"{self.path}{path}", body, dict(manner.headers))
-            answer = link.getresponse()
-            while piece := answer.read1(1 << 16):
-                raw += piece
-                if len(raw) > ANSWER_BYTES_MAX:
-                    raise DataError(f"the registry's response exceeds {ANSWER_BYTES_MAX} bytes")
-                if manner.clock.monotonic_s() > ends:
-                    raise TimeoutError("the response was not complete in time")
-        except ssl.SSLCertVerificationError as error:
-            raise AuthError(
-                f"the certificate of the schema registry is not trusted: {error.verify_message}"
-            ) from None
-        finally:
-            link.close()
-        return answer.status, bytes(raw)
-
-
-def _answer(status: int, raw: bytes, subject: str) -> Json:
-    """The JSON of a response, or the error that it reports."""
-    found: Json = None
-    with suppress(ValueError, RecursionError):
-        found = json.loads(raw)
-    if status == 200:
-        if found is None:
-            raise DataError("the response of the schema registry is not JSON")
-        return found
-    said = found if isinstance(found, dict) else {}
-    code, message = said.get("error_code"), str(said.get("message", ""))[:500]
-    if status in (401, 403):
-        raise AuthError(f"the schema registry rejected the credentials (HTTP status {status})")
-    if status == 404 and (code in (UNKNOWN_ID, UNKNOWN_SUBJECT, UNKNOWN_VERSION) or code == 404):
-        raise NotFoundError(message or "the schema registry has no such schema")
-    if status == 409:
-        raise _incompatible(subject, [message])
-    if status == 422:
-        raise PlanError(f"the schema registry rejected the schema for {subject!r}: {message}")
-    raise DataError(f"the schema registry returned HTTP status {status}: {message or 'no reason'}")
-
-
-def _incompatible(subject: str, messages: Json) -> FabricError:
-    told = [str(one)[:500] for one in messages] if isinstance(messages, list) else []
-    reason = "; ".join(one for one in told if one) or "no reason given"
-    return PlanError(f"the schema is incompatible with subject {subject!r}: {reason}")
-
-
-def _body(kind: SchemaType, text: str, references: tuple[Reference, ...]) -> bytes:
-    body: dict[str, Json] = {"schema": text}
-    if kind != "AVRO":
-        body["schemaType"] = kind
-    if references:
-        body["references"] = [
-            {"name": one.name, "subject": one.subject, "version": one.version} for one in references
-        ]
-    return json.dumps(body).encode()
-
-
 def _references(answer: dict[str, Json]) -> tuple[Reference, ...]:
     listed = answer.get("references") or []
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -415,66 +305,6 @@ def _integer(answer: Json, key: str, default: int | None = None) -> int:
     if not isinstance(found, int):
         raise DataError(f"the response of the schema registry has no {key!r}")
     return found
-
-
-def _plain(error: BaseException) -> str:
-    """The operating system's message, which contains neither headers nor body."""
-    return str(getattr(error, "strerror", None) or error)[:200]
-
-
-def _seconds(given: Mapping[str, str], name: str, default_ms: int) -> float:
-    try:
-        found = float(given.get(name, default_ms)) / 1000
-    except ValueError:
-        found = -1.0
-    if found < 0:
-        raise ConfigError(f"setting {name} must be a number of milliseconds")
-    return found
-
-
-def _authorization(given: Mapping[str, str]) -> dict[str, str]:
-    headers = {"Accept": "application/json", "Content-Type": "application/json"}
-    if "basic.auth.user.info" in given and "bearer.auth.token" in given:
-        raise ConfigError("set either basic.auth.user.info or bearer.auth.token, not both")
-    if user := given.get("basic.auth.user.info"):
-        headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-    if token := given.get("bearer.auth.token"):
-        if not token.isascii() or not token.isprintable():
-            raise ConfigError("bearer.auth.token contains characters not allowed in a header")
-        headers["Authorization"] = f"Bearer {token}"
-    return headers
-
-
-def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
-    """The trusted root certificates and the client certificate."""
-    try:
-        context = ssl.create_default_context(
-            cafile=given.get("ssl.ca.location"), cadata=given.get("ssl.ca.pem")
-        )
-        certificate = given.get("ssl.certificate.pem")
-        if certificate is not None:
-            _load_texts(context, certificate, given.get("ssl.key.pem"), given)
-        elif location := given.get("ssl.certificate.location"):
-            context.load_cert_chain(
-                location, given.get("ssl.key.location"), given.get("ssl.key.password")
-            )
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"the TLS certificates for the schema registry cannot be loaded: {_plain(error)}"
-        ) from None
-    return context
-
-
-def _load_texts(
-    context: ssl.SSLContext, certificate: str, key: str | None, given: Mapping[str, str]
-) -> None:
-    """Load PEM texts: OpenSSL only reads files, so write a temporary one."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "chain.pem")
-        path.touch(0o600)
-        path.write_text(certificate + "\n" + (key or ""))
-        # Without a password OpenSSL would prompt on the terminal.
-        context.load_cert_chain(path, password=given.get("ssl.key.password", ""))
 
 
 def registry_of(format: RowFormat) -> Registry:

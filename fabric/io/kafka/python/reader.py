@@ -24,7 +24,7 @@ from fabric._cython.kafka.results import (
     joined,
     wanted_columns,
 )
-from fabric.io.kafka.python_client import Watched, configured, faults, named, raised, size_of
+from fabric.io.kafka.python.client import Watched, configured, faults, named, raised, size_of
 
 EOF = -191
 INVALID = -1001

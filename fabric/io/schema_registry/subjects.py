@@ -84,7 +84,7 @@ def _record(format: RowFormat) -> str:
 
 def _newest(format: RowFormat) -> str:
     """The newest schema as self-contained text; empty if the subject has none."""
-    from fabric.io.kafka.registry import registry_of
+    from fabric.io.schema_registry.client import registry_of
 
     try:
         found = registry_of(format).newest(format.subject)

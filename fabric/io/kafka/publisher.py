@@ -19,86 +19,49 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
-
-import pyarrow as pa
 
 from fabric import failpoints
 from fabric.errors import (
     AuthError,
     BrokerError,
-    DataError,
     ExternalError,
     FabricError,
     NotFoundError,
     ProducerFencedError,
     StorageError,
 )
-from fabric.io.kafka.aside import Stored, topics_of
 from fabric.io.kafka.library import client
 from fabric.io.kafka.markers import NONE, Marker, Markers, key_of, partition_of, record_arrays
-from fabric.io.kafka.records import OVERHEAD_BYTES
+from fabric.io.kafka.producers import (
+    CONNECT_S,
+    Facts,
+    Session,
+    Subtask,
+    check_sizes,
+    close,
+    fenced,
+    producer_settings,
+    send_batch,
+)
 from fabric.io.kafka.refusals import Admission
 from fabric.io.kafka.settings import configuration
-from fabric.plan.faults import quoted
+from fabric.io.kafka.staging import Stored
 from fabric.plan.sources import KafkaTarget
 from fabric.telemetry.logs import logger
 
-CONNECT_S, IDLE_S, FLUSH_S = 15.0, 30.0, 3.0
-"""How long brokers may take to answer; how long an idle producer is kept: three checkpoints at the
-default interval, as a new one takes a tenth of a second, and an idle one costs threads and memory;
-how long a flush waits until the brokers are asked whether they reject the client."""
-MARGIN_S = 30.0
-"""By default the transaction timeout exceeds the publish timeout by this margin."""
+IDLE_S, FLUSH_S = 30.0, 3.0
+"""How long an idle producer is kept: three checkpoints at the default interval, as a new one takes
+a tenth of a second, and an idle one costs threads and memory; how long a flush waits until the
+brokers are asked whether they reject the client."""
 MISSING_S = 30.0
 """How long a topic must be missing until that is an error: restarting brokers list few topics."""
 AT_ONCE = 4
 """How many subtasks are published concurrently."""
-Facts = dict[str, Any]
-Subtask = tuple[str, int, int]
 T = TypeVar("T")
 U = TypeVar("U")
 _log = logger("fabric.kafka")
-
-
-def transactional_id(target: KafkaTarget, job: str, stage: int, task: int) -> str:
-    """The transactional id of one subtask.
-
-    >>> transactional_id(KafkaTarget("k:9092", "t", transactional_prefix="pay"), "job-1", 3, 0)
-    'pay-3-0'
-    """
-    return f"{target.transactional_prefix or job}-{stage}-{task}"
-
-
-def transaction_timeout_s(target: KafkaTarget) -> float:
-    """The time in seconds after which brokers abort a transaction (transaction.timeout.ms)."""
-    return target.transaction_timeout_s or target.publish_timeout_s + MARGIN_S
-
-
-def producer_settings(target: KafkaTarget) -> dict[str, str]:
-    """The settings of every producer of a target."""
-    return {
-        "linger.ms": "5",
-        "compression.type": "lz4",
-        "message.max.bytes": "1000000000",  # `check_sizes` enforces the limits of the topics
-        "queue.buffering.max.messages": "200000",  # a longer queue falls out of the CPU caches
-        "queue.buffering.max.kbytes": "262144",
-        "statistics.interval.ms": "0",  # only needed for the producer's id, which is not used
-        **configuration(target),
-        "acks": "all",
-        "enable.idempotence": "true",
-    }
-
-
-@dataclass(slots=True)
-class Session:
-    """A producer that has fenced all earlier ones of its subtask, and the newest marker."""
-
-    writer: Any
-    marker: Marker = NONE
-    used_s: float = 0.0
 
 
 class Publisher:
@@ -258,7 +221,7 @@ class Publisher:
                 self._open(target, new, portions, sessions)
         except BaseException:
             for session in sessions.values():
-                _closed(session)
+                close(session)
             raise
         return sessions
 
@@ -273,7 +236,7 @@ class Publisher:
         if target.transactional_prefix:
             markers.claim(target.transactional_prefix, job)
         topics = sorted({name for facts in portions for name in facts["topics"]})
-        _together(lambda task: _fenced(target, task, topics), tasks, sessions)
+        _together(lambda task: fenced(target, task, topics), tasks, sessions)
         found = markers.of_job(job, target.publish_timeout_s)
         for task in tasks:
             sessions[task].marker = _newest(found, task)
@@ -298,7 +261,7 @@ class Publisher:
             if isinstance(error, FabricError) and not error.retryable:
                 with suppress(FabricError):  # no later publisher would abort its transaction
                     session.writer.abort(CONNECT_S)
-            _closed(session)
+            close(session)
             if isinstance(error, StorageError) and _published(target, task, portions):
                 raise ProducerFencedError(
                     "another publisher published and deleted the staged records"
@@ -388,65 +351,6 @@ def send(writer: Any, target: KafkaTarget, stored: Stored, deadline_s: float) ->
         send_batch(writer, target, batch, lambda: _left(target, deadline_s))
 
 
-def send_batch(
-    writer: Any, target: KafkaTarget, records: pa.RecordBatch, left_s: Callable[[], float]
-) -> None:
-    """Pass records to a producer, grouped by topic."""
-    for topic, part in topics_of(target, records):
-        given = {name: part.column(name) for name in part.schema.names}
-        writer.write(
-            topic,
-            given.get("key"),
-            given["value"],
-            partitions=given.get("partition"),
-            headers=given.get("headers"),
-            timestamps=given.get("timestamp"),
-            timeout_s=left_s(),
-        )
-
-
-def check_sizes(writer: Any, target: KafkaTarget, portions: Sequence[Facts]) -> None:
-    """Refuse records that brokers would reject: too large, or for a partition that does not exist.
-
-    Raises
-    ------
-    DataError
-        The message names the topic, the task and the row, counted from the previous checkpoint.
-    """
-    for facts in portions:
-        for topic, (n_bytes, row, partition) in facts["topics"].items():
-            most = writer.message_bytes_max(topic)
-            if 0 <= most < n_bytes + OVERHEAD_BYTES:  # negative: not authorized to read the limit
-                raise DataError(
-                    f"row {row} of task {facts['task']} since the last checkpoint makes a record "
-                    f"of {n_bytes} bytes, and topic {quoted(topic)} accepts at most {most} bytes "
-                    "including overhead (max.message.bytes); increase that limit and restart the "
-                    "job"
-                )
-            if partition >= 0 and partition >= (n := writer.partitions(topic)):
-                raise DataError(
-                    f"task {facts['task']} has records for partition {partition} of topic "
-                    f"{quoted(topic)}, which has {n} partitions; correct the partition column, or "
-                    "add partitions to the topic and restart the job"
-                )
-
-
-def _fenced(target: KafkaTarget, task: Subtask, topics: Sequence[str]) -> Session:
-    """A session with a new producer, which fences all earlier producers of the subtask."""
-    settings = {
-        **producer_settings(target),
-        "transactional.id": transactional_id(target, *task),
-        "transaction.timeout.ms": str(int(transaction_timeout_s(target) * 1000)),
-    }
-    writer = client().Writer(settings, [*topics, target.markers])
-    try:
-        writer.init_transactions(CONNECT_S)
-    except BaseException:
-        writer.close()
-        raise
-    return Session(writer)
-
-
 def _published(target: KafkaTarget, task: Subtask, portions: Sequence[Facts]) -> bool:
     """Whether another publisher has published all portions, and so deleted their files."""
     found = Markers(configuration(target), target.markers).of_job(task[0], CONNECT_S)
@@ -477,11 +381,6 @@ def _left(target: KafkaTarget, deadline_s: float) -> float:
 
 def _place(facts: Facts) -> tuple[int, int, int]:
     return facts["task"], facts["run"], facts["number"]
-
-
-def _closed(session: Session) -> None:
-    with suppress(FabricError):
-        session.writer.close()
 
 
 def _together(call: Callable[[T], U], items: Sequence[T], found: dict[T, U]) -> None:

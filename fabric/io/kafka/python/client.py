@@ -1,7 +1,7 @@
 """What the Python Kafka reader and writer share: errors, statistics, settings.
 
 One job: translate confluent-kafka's public API into the native client's terms. The two classes, in
-python_reader.py and python_writer.py, are used if the native client does not support the installed
+reader.py and writer.py, are used if the native client does not support the installed
 librdkafka; they create a Python object per record and take about five times the CPU time. The same
 tests run against both clients.
 """

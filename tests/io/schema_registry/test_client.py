@@ -23,7 +23,7 @@ from fabric.errors import (
     NotFoundError,
     PlanError,
 )
-from fabric.io.kafka.registry import Reference, Registry, registry_of
+from fabric.io.schema_registry.client import Reference, Registry, registry_of
 from fabric.plan.sources import RowFormat
 from tests.io.kafka.scripted import scripted
 from tests.services.apicurio import Apicurio, schema_registry

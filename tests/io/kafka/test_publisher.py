@@ -30,10 +30,10 @@ from fabric.errors import (
 )
 from fabric.ids import TaskId
 from fabric.io.kafka import sink
-from fabric.io.kafka.aside import Stored
 from fabric.io.kafka.markers import Markers
-from fabric.io.kafka.publish import Publisher
+from fabric.io.kafka.publisher import Publisher
 from fabric.io.kafka.settings import configuration
+from fabric.io.kafka.staging import Stored
 from fabric.io.sinks import take_back
 from fabric.io.sinks.protocol import Handle, unfolded
 from fabric.operators.contract import Operator

@@ -21,7 +21,7 @@ from fabric._cython.kafka.faults import (
 from fabric._cython.kafka.results import HEADERS, Fault, Partition
 from fabric._cython.kafka.writer import DEFAULTS, partition_of_key
 from fabric.errors import ConfigError, FabricError, NotFoundError
-from fabric.io.kafka.python_client import Watched, configured, faults, named, raised, size_of
+from fabric.io.kafka.python.client import Watched, configured, faults, named, raised, size_of
 
 
 class Columns(NamedTuple):

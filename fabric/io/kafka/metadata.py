@@ -1,7 +1,7 @@
 """Blocking metadata requests to Kafka's brokers: topics, partitions, offsets.
 
-One job: `Asking`, which retries a request until a deadline and reports why no broker answered.
-Never called in the thread that reads records.
+One job: `MetadataRequests`, which retries a request until a deadline and reports why no broker
+answered. Never called in the thread that reads records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANSWER_S = 10.0
 _STEP_S = 1.0
 
 
-class Asking:
+class MetadataRequests:
     """Requests through a client of its own, or through `reader`; a context manager.
 
     The errors of a given `reader` are left to the code that reads with it. `go_on` is called before

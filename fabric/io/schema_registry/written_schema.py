@@ -15,7 +15,7 @@ from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.plan.sources import RowFormat
 
 if TYPE_CHECKING:
-    from fabric.io.kafka.registry import SchemaType
+    from fabric.io.schema_registry.http import SchemaType
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def written_schema(
     if format.schema_text:
         return WrittenSchema(kind, format.schema_text)
     if format.registry:
-        from fabric.io.kafka.registry import registry_of
+        from fabric.io.schema_registry.client import registry_of
 
         try:
             found = registry_of(format).newest(_subject(format))
@@ -56,7 +56,7 @@ def written_schema(
 def check_registered(format: RowFormat, schema: WrittenSchema) -> None:
     """Refuse a schema that the registry would reject; raises `PlanError` with its reason."""
     if format.registry and schema.id is None:
-        from fabric.io.kafka.registry import registry_of
+        from fabric.io.schema_registry.client import registry_of
 
         registry_of(format).check(_subject(format), schema.kind, schema.text)
 
@@ -73,7 +73,7 @@ def header_of(format: RowFormat, schema: WrittenSchema) -> bytes:
         return b""
     schema_id = schema.id
     if schema_id is None:
-        from fabric.io.kafka.registry import registry_of
+        from fabric.io.schema_registry.client import registry_of
 
         schema_id = registry_of(format).register(_subject(format), schema.kind, schema.text)
     return b"\0" + schema_id.to_bytes(4, "big")
