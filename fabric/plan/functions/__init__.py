@@ -17,13 +17,11 @@ from fabric.plan.functions import (
     arithmetic,
     bitwise,
     calendar,
-    chance,
     comparison,
     dates,
     durations,
     encoding,
     epochs,
-    hashing,
     lists,
     math,
     regex,
@@ -41,8 +39,8 @@ __all__ = [
 ]  # fmt: skip
 
 _FAMILIES = (
-    arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar,
-    durations, epochs, lists, structs, zones, chance,
+    arithmetic, math, bitwise, comparison, strings, regex, encoding, dates, calendar,
+    durations, epochs, lists, structs, zones,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {
     function.name: function for family in _FAMILIES for function in family.FUNCTIONS

@@ -1,10 +1,13 @@
-"""Functions of bytes: base64, hex and their opposites, digests.
+"""Functions of bytes: base64, hex and their opposites, digests; the hash of a row.
 
-One job: their types. Text is taken as its UTF-8 bytes.
+One job: their types. Text is taken as its UTF-8 bytes. `hash` is the hash that places rows
+(`fabric._cython.kernels.hash`), by value whatever the layout and width; uint64 is hashed as
+decimal(20, 0), which Spark has.
 """
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.expr import Literal
@@ -20,7 +23,7 @@ from fabric.plan.functions.registry import (
     takes,
     wrong_type,
 )
-from fabric.plan.types import is_binary, is_string, plain
+from fabric.plan.types import is_binary, is_string, numeric, plain
 
 SHA2_BITS = (224, 256, 384, 512)
 
@@ -42,6 +45,19 @@ def _sha2(args: Arguments) -> Signature:
         message = f"sha2 makes {bits} bits (0 means 256), got {literal.value!r}"
         raise ArgumentFault(message, 1, Literal(256, I))
     return found
+
+
+def _hash(args: Arguments) -> Signature:
+    for index, dtype in enumerate(args.types):
+        if t.is_union(plain(dtype)):
+            raise ArgumentFault(f"hash takes no {dtype}, as argument {index + 1}")
+    return Signature(tuple(_hashed(dtype) for dtype in args.types), pa.int64())
+
+
+def _hashed(dtype: pa.DataType) -> pa.DataType:
+    if t.is_uint64(plain(dtype)):
+        return numeric(dtype)
+    return plain(dtype)
 
 
 FUNCTIONS = (
@@ -67,4 +83,5 @@ FUNCTIONS = (
              total=True),
     Function("crc32", (1, 1), takes("crc32", (B,), L), "the CRC-32 check sum", total=True,
              spark="crc32"),
+    Function("hash", (1, None), _hash, "the hash of all arguments; null is a value", total=True),
 )  # fmt: skip

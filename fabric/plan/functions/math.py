@@ -1,11 +1,16 @@
-"""Functions of numbers as float64: sqrt … atanh, power, log; factorial, width_bucket.
+"""Functions of numbers as float64: sqrt … atanh, power, log; factorial, width_bucket; samples.
 
 One job: their types. Outside its domain a function is NaN or null, as in Spark; none raises.
+`random` is the one function whose answer differs from call to call (`Function.volatile`); it only
+stands in what `sample` is lowered to. Its second argument tells two samples of one plan apart, so
+that no rule takes them for the same.
 """
 
 from __future__ import annotations
 
-from fabric.plan.functions.registry import D, Function, I, L, takes
+import pyarrow as pa
+
+from fabric.plan.functions.registry import Arguments, D, Function, I, L, Signature, takes
 
 _SAME = (
     ("sqrt", "the square root; NaN below 0"),
@@ -36,6 +41,12 @@ _UNARY = (
     ("degrees", "an angle in radians as degrees"),
     ("radians", "an angle in degrees as radians"),
 )
+
+
+def _random(args: Arguments) -> Signature:
+    return Signature((args.types[0], pa.int64()), pa.float64())
+
+
 FUNCTIONS = (
     *(Function(name, (1, 1), takes(name, (D,), D), doc, total=True, text=f".{name}", arrow=name,
                spark=name) for name, doc in _SAME),
@@ -56,4 +67,10 @@ FUNCTIONS = (
     Function("width_bucket", (4, 4), takes("width_bucket", (D, D, D, L), L),
              "which of d equal parts of b to c holds a: 0 before the first, d + 1 after the last",
              total=True, text=".width_bucket", spark="width_bucket"),
+    Function("random", (2, 2), _random,
+             "a number from 0 to below 1, another for each row of a and in each run; b names it",
+             constants=(1,), volatile=True),
+    Function("poisson", (2, 2), takes("poisson", (D, D), I),
+             "the least number of events that is more likely than a not to be exceeded, where b "
+             "are expected; null outside 0 <= a < 1, 0 <= b < 2**30", total=True),
 )  # fmt: skip
