@@ -69,7 +69,9 @@ class Tables:
         bounded: bool = False,
     ) -> None:
         self._session, self._inputs, self._splits, self._read = session, inputs, splits, read
-        self._n_partitions, self._batch_rows, self._check = n_partitions, batch_rows, check
+        self._batch_rows, self._check = batch_rows, check
+        self.n_partitions = n_partitions
+        """Threads that read one table."""
         self._names, self._numbers = Names(), count()
         self.sizes = LeafSizes(inputs, splits)
         self._rows_max: int | None = None
@@ -81,11 +83,6 @@ class Tables:
         """Files that DataFusion reads; to be closed when it has."""
         self.raised: list[Exception] = []
         """What reading raised inside DataFusion, which would only hand on its text."""
-
-    @property
-    def n_partitions(self) -> int:
-        """Threads that read one table."""
-        return self._n_partitions
 
     def shortened(self, rows_max: int) -> Tables:
         """The same with some rows of each leaf: of what has arrived at even distances, else the
@@ -111,7 +108,7 @@ class Tables:
                 return self._parquet(node, schema, splits)
             case FileSource() if not lies_here(node, splits):
                 return self._streamed(node, schema, splits)
-        return self._table(schema, self._rows(node, schema, splits))
+        return self.stored(schema, self._rows(node, schema, splits))
 
     def here(self, node: Scan) -> Iterator[pa.RecordBatch] | None:
         """What `node` puts out, if it needs no query: as it lies in memory or in IPC files."""
@@ -138,7 +135,7 @@ class Tables:
         rows = self._inputs[node.edge]
         if isinstance(rows, StoredRows):
             return self._stored(schema, rows)
-        return self._table(schema, rows)
+        return self.stored(schema, rows)
 
     def sampled(self, node: StageInput, n_rows_max: int) -> Relation:
         """Rows at even distances among those that arrived, at most `n_rows_max`."""
@@ -155,23 +152,19 @@ class Tables:
             columns = [take(column, rows) for column in batch.columns]
             taken.append(pa.RecordBatch.from_arrays(columns, schema=schema))
             first = last
-        return self._table(schema, taken, 1)
+        return self.stored(schema, taken, 1)
 
     def kept(self, like: Relation, batches: Iterable[pa.RecordBatch], *, ordered: bool) -> Relation:
         """Computed rows of `like`, registered as a table."""
-        n_partitions = 1 if ordered else self._n_partitions
-        return self._table(like.schema, batches, n_partitions)
-
-    def stored(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Relation:
-        """Rows of `schema` that somebody computed, as a table."""
-        return self._table(schema, batches)
+        n_partitions = 1 if ordered else self.n_partitions
+        return self.stored(like.schema, batches, n_partitions)
 
     @contextmanager
     def scratch(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Relation]:
-        """The same for as long as the context lasts."""
+        """Batches as a table for as long as the context lasts."""
         name = f"t{next(self._numbers)}"
         try:
-            yield self._table(schema, batches, name=name)
+            yield self.stored(schema, batches, name=name)
         finally:
             self._session.deregister_table(name)
 
@@ -207,14 +200,14 @@ class Tables:
                 n_rows += batch.num_rows
                 yield batch.select(schema.names)
 
-    def _table(
+    def stored(
         self,
         schema: pa.Schema,
         batches: Iterable[pa.RecordBatch],
         n_partitions: int = 0,
         name: str = "",
     ) -> Relation:
-        """Batches in memory, cut small without a copy and dealt out in runs of equal rows."""
+        """A table of batches, cut small without a copy and dealt out in runs of equal rows."""
         inner = tuple(self._names.fresh() for _ in schema)
         renamed = _inner_schema(schema, inner)
         small = [
@@ -223,7 +216,7 @@ class Tables:
             for piece in _pieces(batch, self._batch_rows)
         ]
         name = name or f"t{next(self._numbers)}"
-        parts = _dealt(small, n_partitions or self._n_partitions)
+        parts = _dealt(small, n_partitions or self.n_partitions)
         self._session.register_record_batches(name, parts or [[_empty(renamed)]])
         return Relation(self._session.table(name), schema, inner, self._names)
 
@@ -231,7 +224,7 @@ class Tables:
         """Rows that are read while the query runs, a partition for every run of splits."""
         given = partial(sources.read_splits, node.source, node.schema)
         hints = {"predicate": node.predicate, "bounded": self.is_bounded}
-        runs = _runs(splits, self._n_partitions)
+        runs = _runs(splits, self.n_partitions)
         return self._reads(schema, [partial(given, run, **hints) for run in runs])
 
     def _stored(self, schema: pa.Schema, rows: StoredRows) -> Relation:
@@ -265,7 +258,7 @@ class Tables:
                 raised.append(error)
                 raise
 
-        runs = _runs(reads, self._n_partitions) or [()]  # DataFusion wants a partition
+        runs = _runs(reads, self.n_partitions) or [()]  # DataFusion wants a partition
         parts = [StreamPart(renamed, partial(read, run)) for run in runs]
         name = f"t{next(self._numbers)}"
         self._session.register_dataset(name, StreamDataset(renamed, parts))
@@ -305,7 +298,7 @@ class Tables:
     def _parquet_groups(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
         pruning = pruning_filter(node.predicate, node.schema)
         parts = []
-        for run in _runs(splits, self._n_partitions):
+        for run in _runs(splits, self.n_partitions):
             fragments = [parquet.fragment(split.uri, split.begin, split.end) for split in run]
             parts.append(
                 GroupPart(node.schema, [parquet.pruned(part, pruning) for part in fragments])

@@ -1,7 +1,7 @@
 """One row of each key: the first or the last, as they come or by a column.
 
 One job: the operators of `Deduplicate`. The first row by arrival never changes, so it is put out at
-once and only its key is kept; every other choice is a ranking of one row (`best.py`). Rows without
+once and only its key is kept; every other choice is a ranking of one row (`top_n.py`). Rows without
 a value to go by come after all others. Of equal rows the first that came is first, the last one is
 last.
 """

@@ -3,7 +3,8 @@
 One job: `TimeWindows`. A row is added up once, in the group of the first and the last of its
 windows; when a sliding or cumulative window closes, the groups that lie in it are merged. When
 groups take more memory than the node has (`Context.state_bytes`), all of them are handed down
-(`cold.py`); then those that are due are put there, too, and results are made of what is read back.
+(`cold_groups.py`); then those that are due are put there, too, and results are made of what is read
+back.
 """
 
 from __future__ import annotations
