@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 from fabric.errors import FabricError
 from fabric.io import places
-from fabric.io.blocking import called
 from fabric.io.kafka import settings
 from fabric.io.postgres.access import check_place
+from fabric.io.read_threads import called
 from fabric.operators.functions.trust import placed_functions
 from fabric.plan.nodes import Node, Plan, Scan, Sink, StreamScan
 from fabric.plan.sources import (

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.io.blocking import outside
+from fabric.io.read_threads import outside
 from fabric.plan.expr import Expr
 from fabric.plan.sources import (
     DatasetSource,

@@ -43,8 +43,8 @@ from fabric.flight.locations import LocationTable
 from fabric.flight.remote import FlightTransport
 from fabric.flight.server import FabricFlightServer
 from fabric.io import places
-from fabric.io.blocking import be_patient
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles
+from fabric.io.read_threads import be_patient
 from fabric.plan_rules import PlanRules
 from fabric.security.secret import load_or_create
 from fabric.security.tls import read_pair, read_pem

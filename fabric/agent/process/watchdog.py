@@ -24,7 +24,7 @@ _log = logger("fabric.agent")
 CODE = 75
 """EX_TEMPFAIL of sysexits.h: try again."""
 ENGINE_SHARE = 2.0
-"""The engine has more time: a read that hangs is given up after `stuck_s`, see `io.blocking`."""
+"""The engine has more time: a hung read is given up after `stuck_s`, see `io.read_threads`."""
 _TICK_S = 1.0
 _SAY_S = 5.0
 _ENGINE_THREADS = "tokio-rt-worker"

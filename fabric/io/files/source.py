@@ -15,11 +15,11 @@ from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io import local_files
-from fabric.io.blocking import outside
 from fabric.io.files import csv, file_splits, hive, ipc, ndjson, parquet
 from fabric.io.files.options import check_known
 from fabric.io.files.statistics import Known, pruning_filter
 from fabric.io.local_files import first_line, reading
+from fabric.io.read_threads import outside
 from fabric.io.schemas import checked_schema, difference, filled, merged, texts_for_nulls
 from fabric.plan.expr import Expr
 from fabric.plan.sources import FileSource, OptionValue, Split

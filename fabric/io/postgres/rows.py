@@ -21,6 +21,15 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import DataError
+from fabric.io.postgres.decimals import (
+    SHORT_DIGITS,
+    Bits,
+    divided,
+    limbs_of,
+    multiply,
+    short_limb,
+    valid_of,
+)
 from fabric.io.postgres.types import ColumnType
 from fabric.io.schemas import flat_column
 from fabric.io.sinks.json_texts import json_column
@@ -33,12 +42,7 @@ EPOCH_US, EPOCH_DAYS = 946_684_800_000_000, 10_957
 """PostgreSQL counts times from 2000-01-01."""
 _SLICE_ROWS = 16_384
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_LIMB_BITS, _NBASE = 32, 10_000
-_SHORT_DIGITS = 18
-"""As many decimal digits fit into 64 bits."""
-
 Bytes = npt.NDArray[np.uint8]
-Bits = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,6 @@ def copy_rows(columns: Sequence[pa.Array], types: Sequence[ColumnType]) -> list[
         count = np.broadcast_to(_words([len(columns)], ">i2"), (n, 2))
         found.append(_data_of(_joined(cells, n, [count])))
     return found
-
-
-# ---- rows
 
 
 def _joined(columns: Sequence[_Cells], n: int, block: list[Bytes]) -> pa.Array:
@@ -158,9 +159,6 @@ def _data_of(array: pa.Array) -> pa.Buffer:
     return data.slice(first, last - first) if data is not None else pa.py_buffer(b"")
 
 
-# ---- cells
-
-
 def _cells(column: pa.Array, dtype: ColumnType) -> _Cells:
     """The values of a flat column as `dtype` takes them."""
     if dtype.element is not None:
@@ -168,14 +166,8 @@ def _cells(column: pa.Array, dtype: ColumnType) -> _Cells:
     return _ENCODERS[dtype.kind](column, dtype)
 
 
-def _valid(column: pa.Array) -> Bits | None:
-    if not column.null_count:
-        return None
-    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-
-
 def _even(column: pa.Array, values: npt.NDArray[np.generic], dtype: str) -> _Even:
-    return _Even(_words(values, dtype), _valid(column))
+    return _Even(_words(values, dtype), valid_of(column))
 
 
 def _numbers(column: pa.Array, dtype: pa.DataType) -> npt.NDArray[np.generic]:
@@ -256,7 +248,7 @@ def _interval(column: pa.Array, dtype: ColumnType) -> _Cells:
     else:
         layout = np.dtype([("months", "<i4"), ("days", "<i4"), ("ns", "<i8")])
         found = np.frombuffer(column.buffers()[1], layout)[column.offset : column.offset + n]
-        valid = _valid(column)
+        valid = valid_of(column)
         found = found if valid is None else np.where(valid, found, np.zeros(1, layout))
         counts, parts = found["ns"] // 1_000, np.stack([found["days"], found["months"]])
         if (found["ns"] % 1_000).any():
@@ -264,7 +256,7 @@ def _interval(column: pa.Array, dtype: ColumnType) -> _Cells:
                 f"column {dtype.name!r} has nanoseconds, but PostgreSQL stores microseconds"
             )
     words = [_words(counts, ">i8"), *(_words(part, ">i4") for part in parts)]
-    return _Even(np.concatenate(words, axis=1), _valid(column))
+    return _Even(np.concatenate(words, axis=1), valid_of(column))
 
 
 def _check_range(
@@ -292,10 +284,10 @@ def _uuid(column: pa.Array, dtype: ColumnType) -> _Cells:
             raise ValueError
     except ValueError:
         raise DataError(f"column {dtype.name!r} has a string that is not a valid UUID") from None
-    valid = np.ones(len(column), bool) if _valid(column) is None else _valid(column)
+    valid = np.ones(len(column), bool) if valid_of(column) is None else valid_of(column)
     filled = np.zeros((len(column), 16), np.uint8)
     filled[valid] = np.frombuffer(data, np.uint8).reshape(-1, 16)
-    return _Even(filled, _valid(column))
+    return _Even(filled, valid_of(column))
 
 
 def _arrays(column: pa.Array, dtype: ColumnType, element: ColumnType) -> _Cells:
@@ -326,9 +318,6 @@ def _arrays(column: pa.Array, dtype: ColumnType, element: ColumnType) -> _Cells:
     return _Ragged(made)
 
 
-# ---- numeric: digits of base 10,000
-
-
 def _numeric(column: pa.Array, dtype: ColumnType) -> _Cells:
     """All values with as many digits as the type has room for; the server strips zeros."""
     if t.is_integer(column.type):
@@ -337,75 +326,16 @@ def _numeric(column: pa.Array, dtype: ColumnType) -> _Cells:
     up = max(0, -scale)  # a negative scale counts tens, hundreds …
     n_fraction = math.ceil(max(scale, 0) / 4)
     n_whole = max(1, math.ceil((precision - scale) / 4))
-    is_short = precision + up + 4 <= _SHORT_DIGITS
-    negative, limbs = _short(column) if is_short else _limbs(column, precision + up + 4)
-    _multiply(limbs, 10 ** (4 * n_fraction - max(scale, 0) + up))
+    is_short = precision + up + 4 <= SHORT_DIGITS
+    negative, limbs = short_limb(column) if is_short else limbs_of(column, precision + up + 4)
+    multiply(limbs, 10 ** (4 * n_fraction - max(scale, 0) + up))
     n_digits = n_whole + n_fraction
     words = np.zeros((len(column), 4 + n_digits), ">i2")
     words[:, 0], words[:, 1], words[:, 3] = n_digits, n_whole - 1, max(scale, 0)
     words[:, 2] = np.where(negative, 0x4000, 0)
     for digit in range(n_digits - 1, -1, -1):
-        words[:, 4 + digit] = _divided(limbs)
-    return _Even(words.view(np.uint8).reshape(len(column), 2 * words.shape[1]), _valid(column))
-
-
-def _short(column: pa.Array) -> tuple[Bits, list[npt.NDArray[np.uint64]]]:
-    """As `_limbs`, in a single limb: the lowest eight bytes hold the value."""
-    raw = np.frombuffer(column.buffers()[1], "<i8").reshape(-1, column.type.byte_width // 8)
-    raw = raw[column.offset : column.offset + len(column), 0]
-    valid = _valid(column)
-    values = raw if valid is None else np.where(valid, raw, 0)
-    return values < 0, [np.abs(values).view(np.uint64)]
-
-
-def _limbs(column: pa.Array, n_digits: int) -> tuple[Bits, list[npt.NDArray[np.uint64]]]:
-    """The signs, and the values without them as 32-bit limbs, the lowest first, with room for
-    `n_digits` decimal digits."""
-    n_bytes = column.type.byte_width
-    raw = np.frombuffer(column.buffers()[1], "<u4")
-    raw = raw.reshape(-1, n_bytes // 4)[column.offset : column.offset + len(column)]
-    valid = _valid(column)
-    if valid is not None:
-        raw = np.where(valid[:, None], raw, 0)
-    negative = (raw[:, -1] >> 31).astype(bool)
-    n_limbs = max(1, math.ceil(n_digits * math.log2(10) / _LIMB_BITS))
-    limbs, carry = [], negative.astype(np.uint64)
-    mask = np.where(negative, np.uint64(2**32 - 1), np.uint64(0))
-    for i in range(max(n_limbs, raw.shape[1])):
-        word = raw[:, i].astype(np.uint64) if i < raw.shape[1] else mask
-        word = (word ^ mask) + carry
-        limbs.append(word & np.uint64(2**32 - 1))
-        carry = word >> np.uint64(32)
-    return negative, limbs[:n_limbs]
-
-
-def _multiply(limbs: list[npt.NDArray[np.uint64]], factor: int) -> None:
-    while factor > 1:
-        step = min(factor, 10**9)  # of a power of ten
-        if len(limbs) == 1:
-            limbs[0] = limbs[0] * np.uint64(step)
-            factor //= step
-            continue
-        carry = np.zeros_like(limbs[0])
-        for i, limb in enumerate(limbs):
-            product = limb * np.uint64(step) + carry
-            limbs[i] = product & np.uint64(2**32 - 1)
-            carry = product >> np.uint64(32)
-        factor //= step
-
-
-def _divided(limbs: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
-    """The remainder by 10,000; the quotient stays in `limbs`."""
-    base = np.uint64(_NBASE)
-    if len(limbs) == 1:
-        whole, limbs[0] = limbs[0], limbs[0] // base
-        return whole - limbs[0] * base
-    rest = np.zeros_like(limbs[0])
-    for i in range(len(limbs) - 1, -1, -1):
-        whole = (rest << np.uint64(32)) | limbs[i]
-        limbs[i] = whole // base
-        rest = whole - limbs[i] * base
-    return rest
+        words[:, 4 + digit] = divided(limbs)
+    return _Even(words.view(np.uint8).reshape(len(column), 2 * words.shape[1]), valid_of(column))
 
 
 _ENCODERS: dict[str, Callable[[pa.Array, ColumnType], _Cells]] = {

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from fabric.errors import DataError
-from fabric.io.blocking import outside
 from fabric.io.files import csv, ipc, ndjson, parquet
 from fabric.io.files.source import is_plain, read_split
+from fabric.io.read_threads import outside
 from fabric.io.readers.protocol import Later
 from fabric.io.readers.reader import Plain, selected, whole
 from fabric.io.readers.replay import LAST, Places, Tempo, places

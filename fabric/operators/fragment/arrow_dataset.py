@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from fabric.io.blocking import outside
+from fabric.io.read_threads import outside
 
 Read = Callable[[list[str]], Iterator[pa.RecordBatch]]
 

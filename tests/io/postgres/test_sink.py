@@ -73,6 +73,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long for a server that is away or silent."""
     for name, seconds in (("OPEN_S", 0.2), ("PUBLISH_S", 0.2), ("MOVE_S", 1.0)):
         monkeypatch.setattr(sink, name, seconds)
+    monkeypatch.setattr("fabric.io.postgres.portion.OPEN_S", 0.2)
 
 
 # ---- the answer that never comes

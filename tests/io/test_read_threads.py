@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import fabric
 from fabric.errors import StorageError
-from fabric.io import blocking, local_files
-from fabric.io.blocking import outside
+from fabric.io import local_files, read_threads
 from fabric.io.files import parquet
+from fabric.io.read_threads import outside
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.timeout(60)
 @pytest.fixture
 def hasty() -> Iterator[None]:
     """Hangs are noticed soon."""
-    blocking.be_patient(0.2)
+    read_threads.be_patient(0.2)
     yield
-    blocking.be_patient(blocking.PATIENCE_S)
+    read_threads.be_patient(read_threads.PATIENCE_S)
 
 
 def readers() -> set[threading.Thread]:
