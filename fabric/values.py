@@ -23,6 +23,7 @@ _UNITS = {
     for binary in ("", "i")
     for b in ("", "b")
 }
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 
 
 class ByteSize(int):
@@ -136,9 +137,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 
 
 def scheme_of(path: str | os.PathLike[str]) -> str:

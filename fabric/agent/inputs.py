@@ -38,6 +38,8 @@ FETCHES_MAX = 4
 TAKE_ITEMS = 64
 TAKE_BYTES = 1 << 20
 """What a task takes out of its rings at once: each call may cost a turn of the GIL."""
+TAKE_MESSAGES = 4
+"""From the disk a message has about 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,10 +327,6 @@ class StopFetchError(Exception):
 def _check(stop: Cancellation) -> None:
     if stop.cancelled:
         raise StopFetchError
-
-
-TAKE_MESSAGES = 4
-"""From the disk a message has about 1 MiB."""
 
 
 class Gathered:

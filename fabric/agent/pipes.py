@@ -34,6 +34,8 @@ Port = tuple[int, int]
 """(edge, partition)."""
 Item = Rows | Mark
 """Whatever waits in a ring."""
+Key = tuple[int, str]
+"""(edge, the producers' agent)."""
 
 
 class Pipes(ring.Pipes):
@@ -63,10 +65,6 @@ OF_STREAMS = Backlog(ring_bytes=512 << 10, window_bytes=1 << 20, wait_ns=100_000
 def backlog_of(deploy: pb.Deploy) -> Backlog:
     """What may wait for and behind the tasks of `deploy`."""
     return OF_STREAMS if deploy.HasField("stream") else OF_JOBS
-
-
-Key = tuple[int, str]
-"""(edge, the producers' agent)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from fabric._cython.shuffle.checksum import RunningCrc32c
 from fabric.errors import DataError, FabricError, NotFoundError, StorageError
 
 _PIECE = 4 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSED = (errno.EACCES, errno.EPERM)
 
 
 class Files(Protocol):
@@ -146,10 +148,6 @@ def _write(out: int, data: Buffer) -> None:
     left = memoryview(data).cast("B")
     while left:
         left = left[os.write(out, left) :]
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_REFUSED = (errno.EACCES, errno.EPERM)
 
 
 @contextmanager

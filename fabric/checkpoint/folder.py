@@ -34,6 +34,7 @@ MANIFEST, ASIDE, SHARED, SINKS = "MANIFEST", "MANIFEST.new", "shared", "sinks"
 _PLAIN = re.compile(r"[a-z0-9_\-]{1,100}")
 _OTHER = re.compile(r"[^a-z0-9_\-]")
 _SHARED = re.compile(r"(.+)-(\d+)-([0-9a-f]{8})")
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES, errno.ENOSYS)
 
 
 def plain(text: str) -> str:
@@ -81,9 +82,6 @@ def parse_shared(name: str) -> tuple[str, int, int] | None:
     """
     found = _SHARED.fullmatch(name)
     return (found[1], int(found[2]), int(found[3], 16)) if found else None
-
-
-_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES, errno.ENOSYS)
 
 
 class FolderWriter:

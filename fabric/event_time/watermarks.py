@@ -25,6 +25,8 @@ from fabric.errors import ConfigError, FabricError, UserError
 from fabric.event_time import BEGINNING, EMISSION_US, END_OF_TIME, IDLE
 
 Times = NDArray[np.int64]
+GOOD, MISSING, FUTURE = 0, 1, 2
+"""Kinds of rows: fine; without usable time; too far ahead of all rows before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,6 @@ class Custom:
 
 Strategy = Bounded | Monotonic | Custom
 DEFAULT: Strategy = Bounded()
-
-
-GOOD, MISSING, FUTURE = 0, 1, 2
-"""Kinds of rows: fine; without usable time; too far ahead of all rows before."""
 
 
 class RowTimes(NamedTuple):

@@ -42,6 +42,12 @@ __all__ = ["PER_ADDRESS_MAX", "Connections", "connect", "connect_s"]
 CONNECT_S_MAX = 20.0
 ANSWER_BYTES_MAX = 16 << 20
 """Of one message of an answer that is no stream of rows: whoever asks holds all of it."""
+TOKEN_TTL_S = 3600.0
+NONCE_BYTES = 32
+_log = logger("fabric.agent")
+PATH_BYTES_MAX = 107
+"""What the kernel takes as the path of a socket."""
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def connect_s(idle_s: float) -> float:
@@ -81,10 +87,6 @@ def connect(
         ) from error
 
 
-TOKEN_TTL_S = 3600.0
-NONCE_BYTES = 32
-
-
 def prove(signer: Signer, nonce: bytes, agent_id: str) -> bytes:
     """The answer to a challenge."""
     return signer.sign(nonce + agent_id.encode(), "handshake")[-MAC_BYTES:]
@@ -107,13 +109,6 @@ class AgentHandshake(fl.ClientAuthHandler):  # type: ignore[misc]
     def get_token(self) -> bytes:
         """Nothing: the token travels as ``authorization: Bearer``."""
         return b""
-
-
-_log = logger("fabric.agent")
-
-PATH_BYTES_MAX = 107
-"""What the kernel takes as the path of a socket."""
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def host_id() -> str:

@@ -20,6 +20,8 @@ from fabric.flight.descriptor import PutPath
 from fabric.flight.transport import PutWriter
 from fabric.telemetry.logs import logger
 
+_log = logger("fabric.flight")
+
 
 class Directory:
     """Looks things up for one server."""
@@ -65,9 +67,6 @@ class Directory:
             raise PeerLostError(
                 f"can't ask the coordinator about an unknown name: {error.message}"
             ) from error
-
-
-_log = logger("fabric.flight")
 
 
 class Puts:

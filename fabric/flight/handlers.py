@@ -40,6 +40,7 @@ SCOPES: tuple[Scope, ...] = ("read", "write", "submit", "agent")
 """In the order of the native `Scope`: each includes the former."""
 
 _log = logger("fabric.flight")
+Items = Iterator[tuple[bytes | None, pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +185,6 @@ class Answers:
 def _claims(scope: Scope, subject: str = "") -> Claims:
     """Of a caller whose token the gate checked."""
     return Claims(scope=scope, subject=subject, expires_s=0.0, token_id="")
-
-
-Items = Iterator[tuple[bytes | None, pa.RecordBatch]]
 
 
 class Stream(NamedTuple):

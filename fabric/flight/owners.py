@@ -35,6 +35,12 @@ from fabric.flight.transport import PartReceipt, PutOpener, PutWriter
 from fabric.security.tls import TlsError, explain
 
 HELD_BYTES_MAX = 32 << 20
+R = TypeVar("R")
+OWNER_WAIT_S = 45.0
+"""How long an owner that is away is waited for."""
+KEPT_BYTES_MAX = 64 << 20
+"""Rows of an iterator are kept up to so many bytes, to be put again."""
+_PAUSE_S, _PAUSE_S_MAX = 0.1, 2.0
 
 
 class Spread:
@@ -163,15 +169,6 @@ class OwnerPut:
         except BaseException:
             self.native.abandon()
             raise
-
-
-R = TypeVar("R")
-
-OWNER_WAIT_S = 45.0
-"""How long an owner that is away is waited for."""
-KEPT_BYTES_MAX = 64 << 20
-"""Rows of an iterator are kept up to so many bytes, to be put again."""
-_PAUSE_S, _PAUSE_S_MAX = 0.1, 2.0
 
 
 def patiently(

@@ -24,6 +24,13 @@ from fabric.state.spec import Kind, StateSpec
 
 FILE = "state.json"
 _FORMAT, _VERSION = "fabric state", 1
+Convert = Callable[[pa.LargeBinaryArray], pa.LargeBinaryArray]
+AGE_BYTES = 8
+"""A value that ages has the time of its last refresh in front: an int64, little endian."""
+_WORDS = {
+    "kind": "kind", "keys": "keys", "key_dtype": "map's keys", "fold": "fold",
+    "ages": "a time to live",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +144,6 @@ def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
 
 
-Convert = Callable[[pa.LargeBinaryArray], pa.LargeBinaryArray]
-AGE_BYTES = 8
-"""A value that ages has the time of its last refresh in front: an int64, little endian."""
-
-
 def check_states(header: Header, specs: Sequence[StateSpec], dropped: Sequence[str]) -> None:
     """Refuse stored states that are not declared any more, or go with nothing that is."""
     declared = {spec.name: spec for spec in specs}
@@ -173,12 +175,6 @@ def conversion(stored: Stored, spec: StateSpec) -> Convert | None:
     if not widens(stored.dtype, spec.dtype):
         raise _refused(spec.name, "values", str(stored.dtype), str(spec.dtype))
     return _converter(stored.dtype, spec)
-
-
-_WORDS = {
-    "kind": "kind", "keys": "keys", "key_dtype": "map's keys", "fold": "fold",
-    "ages": "a time to live",
-}  # fmt: skip
 
 
 def widens(old: pa.DataType, new: pa.DataType) -> bool:

@@ -25,6 +25,9 @@ from fabric.errors import ConfigError, StorageError
 from fabric.ids import check_name, new_id
 from fabric.telemetry.logs import logger
 
+_log = logger("fabric.agent")
+_PREFIX, _LOCK = "spill-", "lock"
+
 
 class AgentFolder:
     """`path`, made when it is not there, and locked for as long as the block lasts.
@@ -87,10 +90,6 @@ class AgentFolder:
             aside.write_text(new_id("agent"), encoding="ascii")
             aside.rename(file)
         return check_name(file.read_text(encoding="ascii").strip(), "agent id")
-
-
-_log = logger("fabric.agent")
-_PREFIX, _LOCK = "spill-", "lock"
 
 
 class SpillFolders:

@@ -70,6 +70,11 @@ TIGHT_LARGE_BYTES = 8 << 20
 """Buffers from here on go back when they are freed, where memory is bounded (Arrow sets no such
 size): a row of 64 MB left 200 MB behind for half a second."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+PAUSE_S = 5.0
+"""Idle for a moment: one job follows another sooner."""
+Due = Literal["all", "free", "heap", ""]
+_FIXED_BYTES = 160 << 20
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def prepare_process(memory: int | None = None, kept_s: float = KEPT_S) -> None:
@@ -142,11 +147,6 @@ class _Blind:
             raise ModuleNotFoundError("pandas is not loaded into agents", name=name)
 
 
-PAUSE_S = 5.0
-"""Idle for a moment: one job follows another sooner."""
-Due = Literal["all", "free", "heap", ""]
-
-
 class GiveBackTimes:
     """Ask it again and again.
 
@@ -181,10 +181,6 @@ class GiveBackTimes:
     def _give(self, due: Due, now: float) -> Due:
         self._given = now
         return due
-
-
-_FIXED_BYTES = 160 << 20
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @dataclass(frozen=True, slots=True)

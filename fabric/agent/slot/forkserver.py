@@ -40,6 +40,22 @@ LEAVE_S = 1.0
 OOM_SCORE = 500
 """When memory is short, the system ends slots before agents."""
 _PR_SET_PDEATHSIG = 1
+START_S = 60.0
+"""How long the forkserver may take for its imports, and for an answer."""
+_CODE = """
+import sys
+sys.path[:] = sys.argv[2:]
+from fabric.agent.slot.forkserver import main
+main(int(sys.argv[1]))
+"""
+_JEMALLOC = "JE_ARROW_MALLOC_CONF"
+_HARMLESS = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ",
+    "TZDIR", "PYTHON*", "VIRTUAL_ENV", "CONDA_*", "LD_*", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "CUDA_*", "NVIDIA_*", "ROCR_*", "HIP_*", "OMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "NUMBA_*",
+    "ARROW_*", "MIMALLOC_*", "MALLOC_*", "ASAN_OPTIONS", _JEMALLOC,
+)  # fmt: skip
+"""Variables that every program may need, and that say how libraries compute and take memory."""
 
 
 def main(descriptor: int) -> None:
@@ -140,24 +156,6 @@ def _reap(child: int) -> int:
         with suppress(ProcessLookupError):  # it ended before it had a group
             os.killpg(child, signal.SIGKILL)  # what it started
     return os.waitpid(child, 0)[1]
-
-
-START_S = 60.0
-"""How long the forkserver may take for its imports, and for an answer."""
-_CODE = """
-import sys
-sys.path[:] = sys.argv[2:]
-from fabric.agent.slot.forkserver import main
-main(int(sys.argv[1]))
-"""
-_JEMALLOC = "JE_ARROW_MALLOC_CONF"
-_HARMLESS = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ",
-    "TZDIR", "PYTHON*", "VIRTUAL_ENV", "CONDA_*", "LD_*", "SSL_CERT_FILE", "SSL_CERT_DIR",
-    "CUDA_*", "NVIDIA_*", "ROCR_*", "HIP_*", "OMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "NUMBA_*",
-    "ARROW_*", "MIMALLOC_*", "MALLOC_*", "ASAN_OPTIONS", _JEMALLOC,
-)  # fmt: skip
-"""Variables that every program may need, and that say how libraries compute and take memory."""
 
 
 class Forkserver:

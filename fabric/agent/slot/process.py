@@ -32,6 +32,9 @@ MEASURE_S = 0.1
 limit by the system counts what allocators reserve, and these crash when they are refused."""
 
 _NO_LIMITS: Mapping[int, float] = {}
+LINE_BYTES_MAX = 2000
+_READ, _READS_MAX = 1 << 16, 16
+Listener = Callable[[str], None]
 
 
 class SlotEndedError(Exception):
@@ -240,12 +243,6 @@ def own_bytes(pid: int) -> int:
     except (OSError, ValueError):
         return 0
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-
-
-LINE_BYTES_MAX = 2000
-_READ, _READS_MAX = 1 << 16, 16
-
-Listener = Callable[[str], None]
 
 
 class Output:

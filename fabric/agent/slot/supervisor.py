@@ -36,6 +36,8 @@ LINES_MAX = 1000
 STUCK_S = 5.0
 """So long after its own timeout a call has come back, or it never will."""
 _FATAL = "Fatal Python error"
+STACK_LINES_MAX = 20
+_OURS = re.compile(r'File ".*fabric/operators/functions/')
 
 
 class SlotSupervisor:
@@ -117,10 +119,6 @@ class SlotSupervisor:
 
     def _function(self, call: Call | None) -> Function | None:
         return functions_by_number(self._root).get(call.function) if call else None
-
-
-STACK_LINES_MAX = 20
-_OURS = re.compile(r'File ".*fabric/operators/functions/')
 
 
 @dataclass(frozen=True, slots=True)

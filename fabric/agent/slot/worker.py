@@ -56,6 +56,8 @@ LATE = (
     "fabric.io.memory",
 )
 """What tasks import when they need it."""
+PUTS_MAX = 2
+"""Batches of a task that nobody has taken yet; more wait for the agent, who waits for consumers."""
 
 
 def prepare() -> None:
@@ -143,10 +145,6 @@ def _fragment(agent: Agent, root: Node, run: sp.Run) -> Batches:
     )
     with closing(batches):
         yield from batches
-
-
-PUTS_MAX = 2
-"""Batches of a task that nobody has taken yet; more wait for the agent, who waits for consumers."""
 
 
 class Agent:

@@ -35,6 +35,7 @@ from fabric.io.readers.reader import can_join
 Channel = tuple[int, int]
 """(edge, producer); the task's own sources are one channel together."""
 SOURCES: Channel = (-1, 0)
+JOINED_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,6 @@ class Channels:
         for channel, kept in self._kept.items():
             while kept and not self._alignment.is_held(channel):
                 yield from self._pass(channel, kept.popleft())
-
-
-JOINED_ROWS = 65_536
 
 
 def joined(events: Iterable[ChannelEvent]) -> Iterator[ChannelEvent]:

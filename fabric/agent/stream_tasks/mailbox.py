@@ -16,6 +16,11 @@ from fabric.agent.outputs import Outputs
 from fabric.control import control_pb2 as pb
 
 Say = Callable[[pb.AgentMessage], None]
+Counts = Mapping[str, Mapping[str, int]]
+"""By node path and name."""
+EVERY_S = 1.0
+SLOWEST_EVERY_S = 0.2
+"""Tasks are at most `max_drift`, and what is read in so long, ahead of each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +80,6 @@ class Mailbox:
 
 def _nobody_waits() -> None:
     """The task looks by itself."""
-
-
-Counts = Mapping[str, Mapping[str, int]]
-"""By node path and name."""
-EVERY_S = 1.0
-SLOWEST_EVERY_S = 0.2
-"""Tasks are at most `max_drift`, and what is read in so long, ahead of each other."""
 
 
 class Progress:

@@ -23,6 +23,8 @@ from fabric.ids import new_id
 from fabric.operators.contract import Files, Snapshot, SnapshotReader, SnapshotWriter
 from fabric.operators.snapshots import Joint, hashes_of, parts_of
 
+_STATE = "state"
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -92,9 +94,6 @@ class Results:
                     reader = pa.ipc.open_file(source)
                     for index in range(reader.num_record_batches):
                         yield reader.get_batch(index)
-
-
-_STATE = "state"
 
 
 class StreamWriter(Protocol):

@@ -32,6 +32,10 @@ BUSY_GATHER_S = 1e-3
 """Rows that would lie in a ring, a walk each, come together for so long at least."""
 SHOWN_CHARS = 200
 """Of a position in a message."""
+ROWS_MAX = 1 << 16
+"""It lies in the cache."""
+ROWS_MIN = 256
+TARGET_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +155,6 @@ def _as_rows(found: Sequence[Unreadable | BadRecord]) -> pa.RecordBatch:
     _log.warning("skipped unreadable records", where=first.where, offset=first.offset,
                  why=first.error, n=len(found))  # fmt: skip
     return pa.RecordBatch.from_pylist([asdict(one) for one in found], first.schema)
-
-
-ROWS_MAX = 1 << 16
-"""It lies in the cache."""
-
-
-ROWS_MIN = 256
-
-
-TARGET_S = 0.1
 
 
 class BatchSize:

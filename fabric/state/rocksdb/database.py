@@ -30,6 +30,10 @@ from fabric.errors import StorageError
 CACHE_BYTES = 64 << 20
 BUFFER_BYTES = 32 << 20
 """What a snapshot has to write at once, at most: it bounds how long a barrier takes."""
+_PAUSE_S, _PAUSE_MAX_S = 5e-4, 5e-3
+_FULL = ("is-write-stopped", "actual-delayed-write-rate")
+PATIENCE_S = 10.0
+"""How long a write may find no room once a flush or a compaction has failed."""
 
 
 def options(*, create: bool = False) -> Any:
@@ -144,12 +148,6 @@ def failed(folder: Path, error: Exception) -> StorageError:
             "failed: see whether the disk is full or broken"
         )
     return StorageError(f"the state in {folder} can't be read or written: {text}")
-
-
-_PAUSE_S, _PAUSE_MAX_S = 5e-4, 5e-3
-_FULL = ("is-write-stopped", "actual-delayed-write-rate")
-PATIENCE_S = 10.0
-"""How long a write may find no room once a flush or a compaction has failed."""
 
 
 def impatient() -> Any:

@@ -23,6 +23,9 @@ from fabric.state.rocksdb.database import check_files, open_for_reading
 from fabric.state.rocksdb.table import RocksTable
 from fabric.state.schema import FILE, Header
 
+_FRONT = "state.db."
+_AS_THEY_ARE = (".sst", ".log", ".json")
+
 
 class RocksSnapshot:
     """See `Snapshot`; `contents` are the names of files that others made, `maker` of all others."""
@@ -64,10 +67,6 @@ def content_of(name: str, contents: Mapping[str, str], maker: str) -> str:
     'b-000007'
     """
     return contents.get(name) or f"{maker}-{name.removesuffix('.sst')}"
-
-
-_FRONT = "state.db."
-_AS_THEY_ARE = (".sst", ".log", ".json")
 
 
 def file_name(own: str) -> str:
