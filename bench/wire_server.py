@@ -68,7 +68,7 @@ def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
     from fabric._cython.shuffle.store.store import Store
     from fabric.agent.process.memory import prepare_process
     from fabric.control import control_pb2 as pb
-    from fabric.flight.connections import new_socket
+    from fabric.flight.sockets import new_socket
     from tests.support.flight_rig import FlightRig
 
     prepare_process()

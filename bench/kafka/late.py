@@ -22,7 +22,7 @@ from bench.kafka.peers import INTERVAL_S, copying, started, wait_for
 from bench.kafka.runs import Costs, connected, records_of, write
 
 if TYPE_CHECKING:
-    from fabric.plan.sources import Guarantee
+    from fabric.plan.targets import Guarantee
 
 Engine = Callable[[str, str, int], AbstractContextManager[int]]
 """Copies so many rows of a topic into another meanwhile; gives its process."""

@@ -23,7 +23,8 @@ from bench.made import made, write_arrow
 if TYPE_CHECKING:
     from fabric import DataFrame, Job
     from fabric.clients.session.session import Session
-    from fabric.plan.sources import Guarantee, Until
+    from fabric.plan.sources import Until
+    from fabric.plan.targets import Guarantee
 
 CALLS = 4
 """Topics that are made before anything is measured."""

@@ -26,7 +26,7 @@ from fabric.clients.dataframe.render import (
 from fabric.clients.dataframe.session import Session, default_session, plan_engine
 from fabric.errors import PlanError
 from fabric.io.memory import table_of
-from fabric.plan import nodes, sources
+from fabric.plan import nodes, sources, targets
 from fabric.plan.check import check, schema_after
 from fabric.plan.expr import Agg
 from fabric.plan.stream_facts import is_endless, never_ends, stream_of
@@ -299,7 +299,7 @@ class Actions:
         self._is_whole = True
         return rows
 
-    def _sink(self, target: sources.Target, name: str, wait: bool) -> Job:
+    def _sink(self, target: targets.Target, name: str, wait: bool) -> Job:
         job = self._then(nodes.Sink(self._node, target)).submit(name)
         return job.wait() if wait and not never_ends(self._node) else job
 

@@ -18,8 +18,8 @@ from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import Changes, Node
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import PostgresMode, PostgresTarget
 from fabric.plan.stream_facts import stream_of
+from fabric.plan.targets import PostgresMode, PostgresTarget
 from fabric.plan.walk import walk
 
 PUBLIC = "public"

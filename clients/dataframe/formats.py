@@ -14,7 +14,7 @@ from typing import get_args
 from fabric.clients.dataframe import names
 from fabric.errors import ConfigError, PlanError
 from fabric.plan.faults import quoted
-from fabric.plan.sources import OptionValue, RowFormat, RowFormatName, SubjectStrategy
+from fabric.plan.places import OptionValue, RowFormat, RowFormatName, SubjectStrategy
 
 __all__ = ["avro", "csv", "ipc", "json", "protobuf", "raw", "text", "to_format"]
 

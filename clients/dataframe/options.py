@@ -16,7 +16,7 @@ from fabric.clients.dataframe.names import whole
 from fabric.config import TLS
 from fabric.errors import ConfigError, PlanError
 from fabric.io.files.options import check_names
-from fabric.plan import sources
+from fabric.plan import places
 from fabric.security.tls import check_clear, read_pem
 
 FileOption: TypeAlias = bool | int | str | Sequence[str] | SchemaLike | None
@@ -31,12 +31,12 @@ _NONE = {"header": "header=False", "compression": 'compression="none"'}
 """What None means in other libraries, where it would be taken for the default."""
 
 
-def file_options(options: Mapping[str, Any], verb: str, known: Iterable[str]) -> sources.Options:
+def file_options(options: Mapping[str, Any], verb: str, known: Iterable[str]) -> places.Options:
     """Options as they travel, by their own names; Python's own words for them are taken, too."""
     ours = {given: _ALIASES.get(given, given) for given in options}
     names = {given: name if name in known else given for given, name in ours.items()}
     check_names(verb, known, names.values())
-    found: dict[str, sources.OptionValue] = {}
+    found: dict[str, places.OptionValue] = {}
     for given, value in options.items():
         name = names[given]
         if twin := next((one for one in names if names[one] == name and one != given), None):
@@ -48,7 +48,7 @@ def file_options(options: Mapping[str, Any], verb: str, known: Iterable[str]) ->
     return tuple(sorted(found.items()))
 
 
-def _option(name: str, value: Any, verb: str) -> sources.OptionValue:
+def _option(name: str, value: Any, verb: str) -> places.OptionValue:
     match value:
         case None:
             return ""

@@ -20,7 +20,7 @@ from fabric.clients.dataframe.names import choice, known_names, value_text
 from fabric.clients.dataframe.options import FileOption, file_options
 from fabric.clients.dataframe.session import Session
 from fabric.errors import PlanError
-from fabric.plan import nodes, sources
+from fabric.plan import nodes, places, sources
 from fabric.plan.zones import check_zones
 
 Paths: TypeAlias = str | Path | Iterable[str | Path]
@@ -172,7 +172,7 @@ def read_ipc(
 
 
 def _files(
-    format: sources.FileFormat,
+    format: places.FileFormat,
     paths: Paths,
     shape: tuple[Names, Any, Hive],
     options: dict[str, Any],

@@ -22,11 +22,12 @@ from fabric.clients.dataframe.names import choice, text, whole
 from fabric.clients.dataframe.session import Session
 from fabric.errors import ConfigError, PlanError
 from fabric.io.files.options import check_names
-from fabric.plan import sources
+from fabric.plan import places, sources
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import StreamScan
-from fabric.plan.sources import KafkaStream, RowFormat
+from fabric.plan.places import RowFormat
+from fabric.plan.sources import KafkaStream
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime | Mapping[str, int | Mapping[int, int]]
 _VERB = "read_kafka"
@@ -79,7 +80,7 @@ class KafkaOptions(TypedDict, total=False):
 
     pattern: str
     registry: str
-    key_format: sources.RowFormatName | RowFormat
+    key_format: places.RowFormatName | RowFormat
     topic: str
     partition: str
     offset: str
@@ -100,7 +101,7 @@ def read_kafka(
     topics: str | Iterable[str] = (),
     *,
     servers: str | Iterable[str],
-    format: sources.RowFormatName | RowFormat = "json",
+    format: places.RowFormatName | RowFormat = "json",
     schema: SchemaLike | None = None,
     key: str | SchemaLike = "",
     start: Start = "earliest",
@@ -168,7 +169,7 @@ def read_kafka(
 def _source(
     given: KafkaStream,
     topics: str | Iterable[str],
-    read: tuple[sources.RowFormatName | RowFormat, SchemaLike | None, str | SchemaLike, Any],
+    read: tuple[places.RowFormatName | RowFormat, SchemaLike | None, str | SchemaLike, Any],
     options: KafkaOptions,
 ) -> tuple[KafkaStream, pa.Schema]:
     """The source, and its columns."""
@@ -267,7 +268,7 @@ def _with_registry(format: RowFormat, registry: str) -> RowFormat:
 
 
 def _key(
-    key: str | SchemaLike, format: sources.RowFormatName | RowFormat | None
+    key: str | SchemaLike, format: places.RowFormatName | RowFormat | None
 ) -> tuple[pa.Schema, RowFormat]:
     """The key's columns and their format."""
     found = None if format is None else to_format(format, _VERB, "key_format")
@@ -277,8 +278,8 @@ def _key(
                 raise PlanError(
                     f'{_VERB}: key_format= needs a column for the key; write: key="key"'
                 )
-            return pa.schema([]), sources.RAW
-        found = found or sources.RAW
+            return pa.schema([]), places.RAW
+        found = found or places.RAW
         if found.name in ("raw", "text"):
             dtype = pa.binary() if found.name == "raw" else pa.string()
             return pa.schema([(key, dtype)]), found
@@ -290,7 +291,7 @@ def _key(
     if found is not None:
         return columns, found
     if columns.types == [pa.binary()]:
-        return columns, sources.RAW
+        return columns, places.RAW
     if columns.types == [pa.string()]:
         return columns, RowFormat("text")
     raise PlanError(f'{_VERB}: the format of the key is not given; write: key_format="json"')
@@ -312,9 +313,9 @@ def _start(start: Any) -> tuple[sources.KafkaStart, int, tuple[tuple[str, int, i
 
 
 def _offsets(start: Mapping[Any, Any]) -> Iterable[tuple[str, int, int]]:
-    for topic, places in start.items():
+    for topic, given in start.items():
         text(topic, _VERB, "start")
-        by_partition = places if isinstance(places, Mapping) else {-1: places}
+        by_partition = given if isinstance(given, Mapping) else {-1: given}
         for partition, offset in by_partition.items():
             if partition != -1:
                 whole(partition, 0, _VERB, f"start[{topic!r}]")

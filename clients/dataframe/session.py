@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fabric.control import control_pb2 as pb
     from fabric.io.live import Feed
     from fabric.plan.nodes import Plan, Scan
-    from fabric.plan.sources import StreamTarget
+    from fabric.plan.targets import StreamTarget
 
 _STARTS_ONE = "fabric.clients.session.connect:connect"
 """What opens a session when there is none; it is imported then, which takes a while."""

@@ -26,18 +26,17 @@ from fabric.ids import check_name
 from fabric.io.files.folders import ENDINGS, local_path
 from fabric.io.sinks import encoders
 from fabric.io.sinks.encoders import OPTIONS, check_options
-from fabric.plan.sources import (
+from fabric.plan.places import FileFormat, RowFormat
+from fabric.plan.targets import (
     BlackholeTarget,
     DatasetMode,
     DatasetTarget,
-    FileFormat,
     FileMode,
     FileTarget,
     FlightTarget,
     KafkaTarget,
     PostgresMode,
     PostgresTarget,
-    RowFormat,
     StreamFileTarget,
     StreamMode,
     StreamTarget,

@@ -17,7 +17,7 @@ from fabric.clients.dataframe.options import roots_of
 from fabric.clients.dataframe.targets import dataset_target, file_target
 from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
 from fabric.errors import PlanError
-from fabric.plan import nodes, sources
+from fabric.plan import nodes, targets
 from fabric.plan.faults import listed, quoted, with_article
 
 _READERS: dict[str, Callable[..., DataFrame]] = {
@@ -173,7 +173,7 @@ def _sink(operator: StreamOperatorNode, inputs: Sequence[Flow]) -> Flow:
     return Flow(flow.frame._then(nodes.Sink(flow.frame._node, target)))
 
 
-def _target(given: dict[str, Any]) -> sources.Target | None:
+def _target(given: dict[str, Any]) -> targets.Target | None:
     options = given.pop("options", {})
     kinds = [kind for kind in (*_READERS, "dataset", "flight") if kind in given]
     if len(kinds) > 1:
@@ -198,7 +198,7 @@ def _target(given: dict[str, Any]) -> sources.Target | None:
                 options.get("token", ""),
                 options.get("insecure", False),
             )
-            return sources.FlightTarget(uri, tuple(path), tls_roots=roots, **options)
+            return targets.FlightTarget(uri, tuple(path), tls_roots=roots, **options)
         case "parquet" | "csv" | "ipc" | "json":
             return file_target(kind, value, **given, **options)
     raise AssertionError(kind)

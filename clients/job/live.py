@@ -23,7 +23,7 @@ import pyarrow.flight as fl
 
 from fabric.errors import FabricError
 from fabric.io.live import Feed
-from fabric.plan.sources import FlightTarget, StreamTarget
+from fabric.plan.targets import FlightTarget, StreamTarget
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -42,8 +42,8 @@ from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles
 from fabric.io.live import Feed, opened
 from fabric.plan.nodes import Plan
-from fabric.plan.sources import LiveTarget
 from fabric.plan.stream_facts import is_endless
+from fabric.plan.targets import LiveTarget
 from fabric.security.secret import check_folder
 from fabric.security.tokens import Signer
 from fabric.telemetry.logs import logger

@@ -42,13 +42,8 @@ from fabric.io.live import Feed
 from fabric.io.memory import table_of
 from fabric.plan.nodes import Node, Plan, Scan, Sink, StreamScan
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import (
-    DatasetSource,
-    DatasetTarget,
-    MemorySource,
-    ReplayStream,
-    StreamTarget,
-)
+from fabric.plan.sources import DatasetSource, MemorySource, ReplayStream
+from fabric.plan.targets import DatasetTarget, StreamTarget
 from fabric.plan.walk import rewrite, walk
 from fabric.values import is_loopback
 

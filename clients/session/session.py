@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fabric.clients.job.host import Partition
     from fabric.clients.session.view import View
     from fabric.io.live import Feed
-    from fabric.plan.sources import StreamTarget
+    from fabric.plan.targets import StreamTarget
 
 _KEPT_MAX = 16
 

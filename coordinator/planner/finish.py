@@ -24,7 +24,7 @@ from fabric.coordinator.planner.stages import (
 )
 from fabric.plan.nodes import Node, NodeConfig, Scan, Sink, StageInput, StreamScan
 from fabric.plan.sources import Split
-from fabric.plan.stream_facts import finds_splits, task_of
+from fabric.plan.stream_facts import task_of
 from fabric.plan.walk import rewrite, walk
 
 
@@ -198,7 +198,7 @@ def _dealing(
 ) -> Callable[[Sequence[Split], int], list[tuple[Split, ...]]]:
     if isinstance(scan, Scan):
         return deal
-    return by_name if finds_splits(scan.source) else in_turn
+    return by_name if scan.source.FINDS_SPLITS else in_turn
 
 
 def _deal(

@@ -29,7 +29,7 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import FileTarget, FlightTarget, Target
+from fabric.plan.targets import FileTarget, FlightTarget, Target
 from fabric.plan.walk import walk
 
 SMALL_BYTES = 8 << 20

@@ -17,16 +17,12 @@ from fabric.io.postgres.access import check_place
 from fabric.io.read_threads import called
 from fabric.operators.functions.trust import placed_functions
 from fabric.plan.nodes import Node, Plan, Scan, Sink, StreamScan
-from fabric.plan.sources import (
-    FileSource,
+from fabric.plan.sources import FileSource, FlightSource, FollowedFiles, KafkaStream, ReplayStream
+from fabric.plan.targets import (
     FileTarget,
-    FlightSource,
     FlightTarget,
-    FollowedFiles,
-    KafkaStream,
     KafkaTarget,
     PostgresTarget,
-    ReplayStream,
     StreamFileTarget,
 )
 from fabric.plan.walk import walk

@@ -19,9 +19,9 @@ from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import ConfigError, FabricError, PlanError
 from fabric.ids import check_name
 from fabric.plan.nodes import Exchange, Plan, Sink
-from fabric.plan.place_text import target_text
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import (
+from fabric.plan.stream_facts import stream_of
+from fabric.plan.targets import (
     DatasetTarget,
     FileTarget,
     KafkaTarget,
@@ -29,7 +29,6 @@ from fabric.plan.sources import (
     StreamFileTarget,
     Target,
 )
-from fabric.plan.stream_facts import stream_of
 from fabric.plan.types import flat_type
 
 
@@ -113,9 +112,7 @@ def _check_view(target: DatasetTarget, around: Surroundings, sink: Sink) -> None
     """A view takes the place of one whose job has ended, and all rows of a key come to one task."""
     sent = sink.input
     if not (isinstance(sent, Exchange) and sent.kind == "hash" and sent.keys == target.keys):
-        raise PlanError(
-            f"the rows of a view are exchanged by its key; write: .{target_text(target)}"
-        )
+        raise PlanError(f"the rows of a view are exchanged by its key; write: .{target.text()}")
     check_name(live_name(target.name), "view name")
     check_names(around.datasets, target.name, around.running)
 

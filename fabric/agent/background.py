@@ -32,7 +32,7 @@ from fabric.control.errors import to_detail
 from fabric.errors import InternalError
 from fabric.flight.transport import DatasetStore
 from fabric.plan.nodes import Sink
-from fabric.plan.sources import Target
+from fabric.plan.targets import Target
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.agent")

@@ -17,7 +17,8 @@ from fabric.errors import FabricError, InternalError
 from fabric.ids import TaskId
 from fabric.lru_cache import LruCache
 from fabric.plan.nodes import Node, Sink
-from fabric.plan.sources import FileTarget, GateTarget, Split, Target
+from fabric.plan.sources import Split
+from fabric.plan.targets import FileTarget, GateTarget, Target
 from fabric.security.tokens import Signer
 
 if TYPE_CHECKING:

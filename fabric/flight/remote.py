@@ -163,7 +163,7 @@ class FlightTransport:
         )
 
     def shorten(self, paths: Mapping[str, str], *, only: bool = False) -> Mapping[str, str]:
-        """Reach servers at {address: path} by Unix sockets (see `fabric.flight.connections`)."""
+        """Reach servers at {address: path} by Unix sockets (see `fabric.flight.sockets`)."""
         return self._connections.shorten(paths, only=only)
 
     def close(self) -> None:

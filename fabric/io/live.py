@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fabric.errors import ExternalError, FabricError, NotFoundError
 from fabric.ids import new_id
-from fabric.plan.sources import LiveTarget
+from fabric.plan.targets import LiveTarget
 
 BATCHES = 8
 

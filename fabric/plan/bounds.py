@@ -1,6 +1,7 @@
 """The largest numbers that a plan may hold where a number sizes something.
 
-One job: `BOUNDS`, by class and field, and `check_bounds`; a node says its own. Somebody allocates,
+`check_bounds` holds a node, and where it reads or writes, to the bounds that each class says as
+`BOUNDS`; those of settings are here. Somebody allocates,
 counts to or waits for each of these: splits, partitions, buffers, times. A number that sizes
 nothing (a row limit, a seed, an index into a table) has no bound but its 64 bits, and is not here.
 What means nothing (zero splits, a negative wait) is refused where it is known what it is for.
@@ -13,7 +14,6 @@ from dataclasses import is_dataclass
 from math import isfinite
 
 from fabric.errors import PlanError
-from fabric.plan.durations import DURATION_US_MAX
 from fabric.plan.node import Node
 
 SPLITS_MAX = 10_000
@@ -42,31 +42,6 @@ BOUNDS: dict[str, float] = {
     "NodeConfig.buffer_batches": BUFFER_BATCHES_MAX,
     "NodeConfig.latency_us": LATENCY_US_MAX,
     "NodeConfig.state_memory": STATE_BYTES_MAX,
-    "DatasetTarget.n_partitions": DATASET_PARTITIONS_MAX,
-    "DatasetTarget.replicas": REPLICAS_MAX,
-    "GeneratorStream.rows_per_s": ROWS_PER_S_MAX,
-    "GeneratorStream.n_keys": KEYS_MAX,
-    "GeneratorStream.n_splits": SPLITS_MAX,
-    "GeneratorStream.disorder_us": DURATION_US_MAX,
-    "NexmarkStream.events_per_s": ROWS_PER_S_MAX,
-    "NexmarkStream.event_rate": ROWS_PER_S_MAX,
-    "NexmarkStream.n_splits": SPLITS_MAX,
-    "ReplayStream.speed": SPEED_MAX,
-    "FollowedFiles.n_splits": SPLITS_MAX,
-    "FollowedFiles.poll_s": WAIT_S_MAX,
-    "FollowedFiles.settle_s": WAIT_S_MAX,
-    "FlightStream.n_splits": SPLITS_MAX,
-    "FlightStream.buffer_bytes": BUFFER_BYTES_MAX,
-    "KafkaStream.discover_s": WAIT_S_MAX,
-    "KafkaStream.rows_per_s": ROWS_PER_S_MAX,
-    "KafkaStream.bytes_per_s": FILE_BYTES_MAX,
-    "KafkaStream.buffer_bytes": BUFFER_BYTES_MAX,
-    "KafkaTarget.transaction_timeout_s": WAIT_S_MAX,
-    "KafkaTarget.publish_timeout_s": WAIT_S_MAX,
-    "StreamFileTarget.roll_bytes": FILE_BYTES_MAX,
-    "StreamFileTarget.roll_s": WAIT_S_MAX,
-    "StreamFileTarget.compact_bytes": FILE_BYTES_MAX,
-    "StreamFileTarget.compact_s": WAIT_S_MAX,
 }
 """The most, by ``Class.field``. Windows and triggers check theirs at birth (`windowing.py`)."""
 
@@ -82,7 +57,7 @@ def check_bounds(node: Node) -> None:
 
     >>> import pyarrow as pa
     >>> from fabric.plan.nodes import Sink, StageInput
-    >>> from fabric.plan.sources import DatasetTarget
+    >>> from fabric.plan.targets import DatasetTarget
     >>> check_bounds(Sink(StageInput(0, pa.schema([])), DatasetTarget("d", n_partitions=1 << 31)))
     Traceback (most recent call last):
     fabric.errors.PlanError: n_partitions is at most 4096, got 2147483648
@@ -114,7 +89,7 @@ def _check(part: object) -> None:
 
 
 def _own(part: object) -> Iterable[tuple[str, float]]:
-    """Bounds that a node says itself."""
+    """Bounds that a node or a place says itself."""
     bounds: Mapping[str, float] = getattr(part, "BOUNDS", {})
     return bounds.items()
 

@@ -1,44 +1,51 @@
-"""Where a scan reads and where a sink writes: frozen descriptions, no I/O.
+"""Where a scan reads: sources with an end, sources of streams, and their splits.
 
-One job: name an input or output so that it can travel. Reading and writing is `fabric/io`.
+Each class says what a plan knows of a source: see `Place`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-FileFormat = Literal["parquet", "csv", "ipc", "json"]
+from fabric.plan import bounds
+from fabric.plan.durations import DURATION_US_MAX
+from fabric.plan.faults import quoted
+from fabric.plan.places import (
+    JSON,
+    RAW,
+    FileFormat,
+    Options,
+    Place,
+    RowFormat,
+    Settings,
+    argument,
+    given,
+)
+from fabric.plan.stream import BAD_RECORD_SCHEMA, UNREADABLE, UNREADABLE_SCHEMA
+
 StreamFormat = Literal["parquet", "csv", "ipc", "ndjson"]
 Until = Literal["", "now"]
 OnUnreadable = Literal["fail", "skip", "side"]
 Acknowledge = Literal["received", "checkpoint"]
 NexmarkTable = Literal["event", "person", "auction", "bid"]
-FileMode = Literal["error", "overwrite", "append"]
 Schemas = Literal["strict", "union"]
-DatasetMode = Literal["create", "append", "overwrite", "view"]
-StreamMode = Literal["error", "append"]
-PostgresMode = Literal["create", "append", "upsert", "overwrite"]
-OptionValue: TypeAlias = str | bool | int | tuple[str, ...] | pa.Schema
-"""A reader's or writer's option, in its own type."""
-Options: TypeAlias = tuple[tuple[str, OptionValue], ...]
-"""Sorted by name, e.g. (("delimiter", ";"), ("header", False))."""
-Settings: TypeAlias = tuple[tuple[str, str], ...]
-"""A client library's own settings, sorted by name, e.g. (("socket.keepalive.enable", "true"),)."""
-RowFormatName = Literal["json", "avro", "protobuf", "csv", "text", "raw", "ipc"]
-SubjectStrategy = Literal["topic", "record", "topic_record"]
 KafkaStart = Literal["earliest", "latest", "time", "offsets"]
 OnExpired = Literal["fail", "earliest", "latest"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 KafkaPart = Literal["topic", "partition", "offset", "timestamp", "headers"]
-Guarantee = Literal["exactly_once", "at_least_once", "at_most_once"]
+RecordColumns: TypeAlias = tuple[tuple[KafkaPart, str], ...]
+"""Parts of a Kafka record, and the name of the column of each."""
+Offsets: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Topic, partition and offset."""
 EMPTY_SCHEMA = pa.schema([])
 
 
 @dataclass(frozen=True, slots=True)
-class FileSource:
+class FileSource(Place):
     """Files of one format; `paths` are absolute and already expanded from folders and patterns.
 
     `hive` are the columns that folders named ``column=value`` give, in the order of the path. With
@@ -52,9 +59,17 @@ class FileSource:
     hive: pa.Schema = EMPTY_SCHEMA
     schemas: Schemas = "strict"
 
+    WIRE: ClassVar[str] = "file"
+
+    def text(self) -> str:
+        """``read_parquet("a.parquet" and 2 more)``."""
+        paths = self.paths
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        return f"read_{self.format}({quoted(paths[0]) if paths else ''}{more})"
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class MemorySource:
+class MemorySource(Place):
     """A table of the calling process, kept by `fabric.io.memory` under `token`.
 
     Only embedded agents can read it; a client of a remote fabric uploads it as a dataset first.
@@ -63,17 +78,30 @@ class MemorySource:
     token: str
     n_rows: int
 
+    WIRE: ClassVar[str] = "memory"
+
+    def text(self) -> str:
+        """``DataFrame(3 rows)``."""
+        return f"DataFrame({self.n_rows} rows)"
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class DatasetSource:
+class DatasetSource(Place):
     """A dataset of this fabric; version 0 means the newest at submission."""
 
     name: str
     version: int = 0
 
+    WIRE: ClassVar[str] = "dataset"
+
+    def text(self) -> str:
+        """``read_dataset("name")``."""
+        version = f", version={self.version}" if self.version else ""
+        return f"read_dataset({quoted(self.name)}{version})"
+
 
 @dataclass(frozen=True, slots=True)
-class FlightSource:
+class FlightSource(Place):
     """A stream of any Arrow Flight server: one split an endpoint.
 
     `tls_roots` is the PEM of who may have signed its certificate, empty for those that the system
@@ -87,13 +115,37 @@ class FlightSource:
     tls_roots: bytes = field(default=b"", repr=False)
     insecure: bool = False
 
+    WIRE: ClassVar[str] = "flight"
+
+    def text(self) -> str:
+        """``read_flight("grpc://host:1")``."""
+        return f"read_flight({quoted(self.uri)})"
+
 
 Source = FileSource | MemorySource | DatasetSource | FlightSource
 """Whatever a scan can read."""
 
 
+class _StreamPlace(Place):
+    """A source of a stream."""
+
+    __slots__ = ()
+
+    FINDS_SPLITS: ClassVar[bool] = False
+    """Whether splits may come while it is read."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no end of its own."""
+        return True
+
+    def side_schemas(self) -> Mapping[str, pa.Schema]:
+        """What can't be read, if that goes aside, by tag."""
+        return {}
+
+
 @dataclass(frozen=True, slots=True)
-class GeneratorStream:
+class GeneratorStream(_StreamPlace):
     """Made-up rows (split, row, key, value, ts), for ever the same by (seed, split, row).
 
     `rows_per_s` and `n_rows` count over all splits; 0: as fast as they are read, and without end.
@@ -109,9 +161,26 @@ class GeneratorStream:
     start_us: int = 0
     disorder_us: int = 0
 
+    WIRE: ClassVar[str] = "generator"
+    BOUNDS: ClassVar[Mapping[str, float]] = {
+        "rows_per_s": bounds.ROWS_PER_S_MAX,
+        "n_keys": bounds.KEYS_MAX,
+        "n_splits": bounds.SPLITS_MAX,
+        "disorder_us": DURATION_US_MAX,
+    }
+
+    def text(self) -> str:
+        """``streams.generator(n_rows=10)``."""
+        return f"streams.generator({given(self)})"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no number of rows is given."""
+        return not self.n_rows
+
 
 @dataclass(frozen=True, slots=True)
-class NexmarkStream:
+class NexmarkStream(_StreamPlace):
     """Nexmark's auctions: of 50 events 1 person, 3 auctions, 46 bids, the same by (seed, number).
 
     `table` "event" is all three as nullable structs, any other only its own rows. `events_per_s`
@@ -127,9 +196,25 @@ class NexmarkStream:
     start_us: int = 1_600_000_000_000_000
     event_rate: int = 10_000
 
+    WIRE: ClassVar[str] = "nexmark"
+    BOUNDS: ClassVar[Mapping[str, float]] = {
+        "events_per_s": bounds.ROWS_PER_S_MAX,
+        "event_rate": bounds.ROWS_PER_S_MAX,
+        "n_splits": bounds.SPLITS_MAX,
+    }
+
+    def text(self) -> str:
+        """``streams.nexmark("bid", n_events=100)``."""
+        return f"streams.nexmark({given(self, 'table')})"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no number of events is given."""
+        return not self.n_events
+
 
 @dataclass(frozen=True, slots=True)
-class ReplayStream:
+class ReplayStream(_StreamPlace):
     """The rows of a bounded source by growing `order_by`, once; nulls come last.
 
     One split for each value of the column `split_by`, else, `by_file`, one for each file (which
@@ -143,9 +228,22 @@ class ReplayStream:
     by_file: bool = False
     speed: float = 0.0
 
+    WIRE: ClassVar[str] = "replay"
+    BOUNDS: ClassVar[Mapping[str, float]] = {"speed": bounds.SPEED_MAX}
+
+    def text(self) -> str:
+        """``streams.replay(read_parquet("a.parquet"), order_by="ts")``."""
+        rest = given(self, "order_by", leave=("source",))
+        return f"streams.replay({self.source.text()}, {rest})"
+
+    @property
+    def is_open(self) -> bool:
+        """False: the rows of its source end."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
-class FollowedFiles:
+class FollowedFiles(_StreamPlace):
     """The files of the folder `path` as they come, each once; or one file that `grows`, by lines.
 
     A file is there at once, whole, by a rename; names that begin with "." or "_" are passed over.
@@ -167,9 +265,29 @@ class FollowedFiles:
     options: Options = ()
     on_bad: OnUnreadable = "fail"
 
+    WIRE: ClassVar[str] = "files"
+    BOUNDS: ClassVar[Mapping[str, float]] = {
+        "n_splits": bounds.SPLITS_MAX,
+        "poll_s": bounds.WAIT_S_MAX,
+        "settle_s": bounds.WAIT_S_MAX,
+    }
+
+    def text(self) -> str:
+        """``read_stream("folder", format="csv")``."""
+        return f"read_stream({given(self, 'path', leave=('options',))})"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether files may come for ever."""
+        return not self.until
+
+    def side_schemas(self) -> Mapping[str, pa.Schema]:
+        """Parts of files that can't be read."""
+        return {UNREADABLE: UNREADABLE_SCHEMA} if self.on_bad == "side" else {}
+
 
 @dataclass(frozen=True, slots=True)
-class FlightStream:
+class FlightStream(_StreamPlace):
     """What clients put to ``["stream", name]`` of any agent.
 
     A message is acknowledged when it was `received`, or once a `checkpoint` holds it: then a client
@@ -181,34 +299,19 @@ class FlightStream:
     n_splits: int = 1
     buffer_bytes: int = 64 << 20
 
+    WIRE: ClassVar[str] = "flight"
+    BOUNDS: ClassVar[Mapping[str, float]] = {
+        "n_splits": bounds.SPLITS_MAX,
+        "buffer_bytes": bounds.BUFFER_BYTES_MAX,
+    }
 
-@dataclass(frozen=True, slots=True)
-class RowFormat:
-    """How one row, or its key, is written as bytes.
-
-    `schema_text` is the schema in the format's own language (Avro's JSON, a .proto file, JSON
-    Schema) where there is one; `message` names the message of a .proto file. With a `registry`, a
-    URL, each value begins with the id of its writer's schema; new schemas are registered under
-    `subject`, or by `strategy` when that is empty. `registry_secrets` are the registry's user,
-    password, token or PEMs.
-    """
-
-    name: RowFormatName
-    options: Options = ()
-    schema_text: str = ""
-    message: str = ""
-    registry: str = ""
-    subject: str = ""
-    strategy: SubjectStrategy = "topic"
-    registry_settings: Settings = ()
-    registry_secrets: Settings = field(default=(), repr=False)
-
-
-RAW = RowFormat("raw")
+    def text(self) -> str:
+        """``streams.flight("name")``."""
+        return f"streams.flight({given(self, 'name')})"
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaStream:
+class KafkaStream(_StreamPlace):
     """The records of Kafka topics; a split is a partition, named ``topic-partition``.
 
     Either `topics` are given, or `pattern`, a regular expression for whole topic names. `start` is
@@ -227,13 +330,13 @@ class KafkaStream:
     servers: str
     topics: tuple[str, ...] = ()
     pattern: str = ""
-    value: RowFormat = RowFormat("json")
+    value: RowFormat = JSON
     key: tuple[str, ...] = ()
     key_format: RowFormat = RAW
-    columns: tuple[tuple[KafkaPart, str], ...] = ()
+    columns: RecordColumns = ()
     start: KafkaStart = "earliest"
     start_ms: int = 0
-    offsets: tuple[tuple[str, int, int], ...] = ()
+    offsets: Offsets = ()
     until: Until = ""
     on_expired: OnExpired = "fail"
     on_bad: OnUnreadable = "fail"
@@ -246,172 +349,38 @@ class KafkaStream:
     settings: Settings = ()
     secrets: Settings = field(default=(), repr=False)
 
+    WIRE: ClassVar[str] = "kafka"
+    BOUNDS: ClassVar[Mapping[str, float]] = {
+        "discover_s": bounds.WAIT_S_MAX,
+        "rows_per_s": bounds.ROWS_PER_S_MAX,
+        "bytes_per_s": bounds.FILE_BYTES_MAX,
+        "buffer_bytes": bounds.BUFFER_BYTES_MAX,
+    }
+    FINDS_SPLITS: ClassVar[bool] = True
+
+    def text(self) -> str:
+        """``read_kafka("orders", servers="host:9092")``."""
+        parts = [f"{part}={quoted(name)}" for part, name in self.columns]
+        first = [argument(self.topics)] if self.topics else []
+        rest = given(self, leave=("topics", "columns"))
+        return f"read_kafka({', '.join([*first, rest, *parts])})"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether records may come for ever."""
+        return not self.until
+
+    def side_schemas(self) -> Mapping[str, pa.Schema]:
+        """Records that can't be read."""
+        return {UNREADABLE: BAD_RECORD_SCHEMA} if self.on_bad == "side" else {}
+
 
 StreamSource = (
     GeneratorStream | NexmarkStream | ReplayStream | FollowedFiles | FlightStream | KafkaStream
 )
 """Whatever a stream can be read from."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileTarget:
-    """Write files aside, then rename. `path` is one file when `single`, else a folder of parts.
-
-    Parts lie in folders ``column=value`` of `partition_by`, whose columns are left out of the
-    files, and hold at most `rows_max` rows (0: no limit). A folder that is overwritten holds
-    nothing but data, unless by `force`.
-    """
-
-    format: FileFormat
-    path: str
-    single: bool
-    mode: FileMode = "error"
-    options: Options = ()
-    partition_by: tuple[str, ...] = ()
-    rows_max: int = 0
-    force: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetTarget:
-    """Write a dataset of this fabric, hash-partitioned by `keys` (none: round-robin).
-
-    Each partition is written to `replicas` agents; 0: those the dataset has, else 1. A "view" is
-    the newest row of each key while its job runs; column `kind` says how a row changes it.
-    """
-
-    name: str
-    keys: tuple[str, ...] = ()
-    n_partitions: int = 0
-    mode: DatasetMode = "create"
-    replicas: int = 0
-    kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FlightTarget:
-    """``do_put`` to any Arrow Flight server under a path descriptor; see `FlightSource`."""
-
-    uri: str
-    path: tuple[str, ...]
-    token: str = field(default="", repr=False)
-    tls_roots: bytes = field(default=b"", repr=False)
-    insecure: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GateTarget:
-    """For tests: hold the job at its sink until `fabric.testing.Gate` opens `name` (a file)."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class StreamFileTarget:
-    """Files in the folder `path`, seen once the checkpoint that they belong to is complete.
-
-    A file ends with its checkpoint, or before at `roll_bytes`, `roll_rows` or `roll_s` (0: never).
-    Smaller ones than `compact_bytes` are merged: those of one checkpoint, and with `compact_s`
-    those of several, which nobody sees for so long. Files lie in folders ``column=value`` of
-    `partition_by`, whose columns are left out of them. With mode "error" nobody else's files may
-    lie there.
-    """
-
-    format: FileFormat
-    path: str
-    roll_bytes: int = 128 << 20
-    roll_rows: int = 0
-    roll_s: float = 0.0
-    compact_bytes: int = 16 << 20
-    compact_s: float = 0.0
-    options: Options = ()
-    mode: StreamMode = "error"
-    partition_by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class BlackholeTarget:
-    """Nowhere: rows of a stream are made, counted and dropped, to measure what makes them."""
-
-
-@dataclass(frozen=True, slots=True)
-class LiveTarget:
-    """A reader in the process that the tasks run in, by the name it is open under there."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaTarget:
-    """Records of the Kafka topic `topic`, or of the topic that each row names in `topic_column`.
-
-    `key` names the columns of a record's key, in the format `key_format`; `columns` those of its
-    value, in the format `value` (empty: all that are not used otherwise). `partition_column` has
-    the partition of each row, by default the hash of its key (murmur2, like the Java client).
-    `headers` and `timestamp` name columns. `kind` is the column of row kinds of changing results:
-    these are upserts by `key`, and a withdrawn row is a null value.
-
-    "exactly_once" publishes complete checkpoints in transactions whose ids start with
-    `transactional_prefix` (empty: the job's id), each with a record in the topic `markers`.
-    A transaction may take `transaction_timeout_s` (0: publishing plus 30 seconds), publishing
-    `publish_timeout_s`. `settings` are librdkafka's; secret ones are only in `secrets`.
-    """
-
-    servers: str
-    topic: str = ""
-    topic_column: str = ""
-    value: RowFormat = RowFormat("json")
-    columns: tuple[str, ...] = ()
-    key: tuple[str, ...] = ()
-    key_format: RowFormat = RAW
-    partition_column: str = ""
-    headers: str = ""
-    timestamp: str = ""
-    kind: str = ""
-    guarantee: Guarantee = "exactly_once"
-    transactional_prefix: str = ""
-    markers: str = "fabric-markers"
-    transaction_timeout_s: float = 0.0
-    publish_timeout_s: float = 60.0
-    settings: Settings = ()
-    secrets: Settings = field(default=(), repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class PostgresTarget:
-    """Rows of the table `table` in `schema` of a PostgreSQL database.
-
-    "create" creates the table, with `key` as its primary key, and fails if it exists; the other
-    modes write to an existing table: "append" adds rows, "upsert" replaces those with the same
-    `key`, "overwrite" replaces all of them at once. `kind` is the column of row kinds of changing
-    results: withdrawn rows are deleted by `key`. Rows are staged in the schema `staging` until
-    their checkpoint is complete. `settings` are libpq's parameters; secret ones are only in
-    `secrets`, and `insecure` allows unencrypted connections to other machines.
-    """
-
-    table: str
-    schema: str = "public"
-    key: tuple[str, ...] = ()
-    mode: PostgresMode = "create"
-    kind: str = ""
-    staging: str = "fabric_sink"
-    settings: Settings = ()
-    secrets: Settings = field(default=(), repr=False)
-    insecure: bool = False
-
-
-StreamTarget = (
-    StreamFileTarget | DatasetTarget | FlightTarget | BlackholeTarget | LiveTarget | KafkaTarget
-    | PostgresTarget
-)  # fmt: skip
-"""Whatever the sink of a stream can write."""
-
-Target = StreamTarget | FileTarget | GateTarget
-"""Whatever a sink can write."""
-
-
-WITH_CREDENTIALS: tuple[type, ...] = (KafkaTarget, PostgresTarget)
-"""Targets with secrets: whoever publishes is given them with the plan, handles never hold them."""
+SOURCES: tuple[type[Place], ...] = get_args(Source)
+STREAM_SOURCES: tuple[type[Place], ...] = get_args(StreamSource)
 
 
 @dataclass(frozen=True, slots=True)

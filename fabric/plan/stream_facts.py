@@ -16,15 +16,6 @@ from fabric.plan.node import Node
 from fabric.plan.nodes import Groups, SideOutput, StreamScan, Union
 from fabric.plan.paths import assign_paths
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import (
-    FlightStream,
-    FollowedFiles,
-    GeneratorStream,
-    KafkaStream,
-    NexmarkStream,
-    ReplayStream,
-    StreamSource,
-)
 from fabric.plan.stream import HIDDEN, LATE, Stream
 from fabric.plan.walk import postorder, walk
 
@@ -47,28 +38,11 @@ def drops_late(root: Node) -> frozenset[str]:
 
 def never_ends(root: Node) -> bool:
     """Whether a stream without an end of its own is read anywhere in the plan."""
-    return any(isinstance(node, StreamScan) and _is_open(node.source) for node in walk(root))
-
-
-def _is_open(source: StreamSource) -> bool:
-    match source:
-        case GeneratorStream(n_rows=n) | NexmarkStream(n_events=n):
-            return not n
-        case ReplayStream():
-            return False
-        case FollowedFiles(until=until) | KafkaStream(until=until):
-            return not until
-        case FlightStream():
-            return True
-
-
-def finds_splits(source: StreamSource) -> bool:
-    """Whether splits may come while the stream is read."""
-    return isinstance(source, KafkaStream)
+    return any(isinstance(node, StreamScan) and node.source.is_open for node in walk(root))
 
 
 def task_of(split: str, n_tasks: int) -> int:
-    """Which of `n_tasks` reads a split of a source that `finds_splits`.
+    """Which of `n_tasks` reads a split of a source that finds splits while it is read.
 
     The name alone says it, so that nobody need hand out a new one. It ends with a number; those
     that have the rest in common go to all tasks in turn.

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from fabric.ids import new_id
 from fabric.io.sinks.blackhole import gate_file
-from fabric.plan.sources import GateTarget
+from fabric.plan.targets import GateTarget
 
 
 class Gate:

@@ -22,7 +22,7 @@ from fabric.flight.inprocess import InProcessTransport
 from fabric.ids import TaskId
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, Sink, StageInput
-from fabric.plan.sources import GateTarget
+from fabric.plan.targets import GateTarget
 from fabric.testing.clock import ManualClock
 
 SCHEMA = pa.schema([("a", pa.int64())])

@@ -19,7 +19,8 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExternalError
 from fabric.plan.nodes import Sink
-from fabric.plan.sources import GeneratorStream, StreamFileTarget
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.targets import StreamFileTarget
 from tests.support.compare import unlike
 from tests.support.damage import damaged_when_read, flip
 from tests.support.embedded import EmbeddedFabric, embedded_pair

@@ -17,7 +17,7 @@ from fabric import failpoints, streams
 from fabric.clients.dataframe.databases import by_changes
 from fabric.ids import new_id
 from fabric.plan.nodes import Node, Sink, Union
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 from tests.support.faults import wait_hit
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.postgres import PostgresServer

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fabric
-from fabric.plan.sources import DatasetTarget
+from fabric.plan.targets import DatasetTarget
 from tests.support.faults import wait_hit
 from tests.support.local import local_fabric
 from tests.support.stream_ordeal import (

@@ -23,8 +23,8 @@ from fabric._cython.shuffle.exchange.exchanges import Exchange, InProcessExchang
 from fabric._cython.shuffle.pump.pump import Connections
 from fabric.agent.pipes import Item, Mark, Pipes, Rows
 from fabric.errors import CancelledError, FabricError, PartitionLostError, PeerLostError
-from fabric.flight.connections import new_socket, remove_socket
 from fabric.flight.header import Event
+from fabric.flight.sockets import new_socket, remove_socket
 from tests.support.arrays import batches, examples, rendered
 from tests.support.cut_proxy import CutProxy, How
 from tests.support.flight_rig import FlightRig

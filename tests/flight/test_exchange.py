@@ -27,8 +27,8 @@ from fabric.errors import (
     PartitionLostError,
     PeerLostError,
 )
-from fabric.flight.connections import new_socket, remove_socket
 from fabric.flight.header import Event
+from fabric.flight.sockets import new_socket, remove_socket
 from tests.support.cut_proxy import CutProxy, How
 from tests.support.flight_rig import FlightRig
 from tests.support.wait import wait_until

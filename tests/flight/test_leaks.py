@@ -17,7 +17,8 @@ from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
 from fabric.io.readers import Polled, open_reader
-from fabric.plan.sources import KafkaStream, RowFormat
+from fabric.plan.places import RowFormat
+from fabric.plan.sources import KafkaStream
 from tests.services.kafka import kafka_broker
 from tests.support.flight_rig import FlightRig
 from tests.support.leaks import n_kafka_threads

@@ -18,7 +18,8 @@ from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
 from fabric.io import sinks, sources
 from fabric.io.dataset.access import use
-from fabric.plan.sources import DatasetSource, DatasetTarget
+from fabric.plan.sources import DatasetSource
+from fabric.plan.targets import DatasetTarget
 from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])

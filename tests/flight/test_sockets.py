@@ -19,9 +19,9 @@ import pytest
 
 from fabric.control import control_pb2 as pb
 from fabric.errors import PeerLostError, StorageError
-from fabric.flight import connections as module
-from fabric.flight.connections import PATH_BYTES_MAX, Neighbours, host_id, new_socket, remove_socket
+from fabric.flight import sockets as module
 from fabric.flight.remote import FlightTransport
+from fabric.flight.sockets import PATH_BYTES_MAX, Neighbours, host_id, new_socket, remove_socket
 from fabric.flight.ticket import PartitionRequest
 from tests.support.flight_rig import FlightRig
 

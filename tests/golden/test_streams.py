@@ -23,7 +23,8 @@ from fabric.coordinator.planner.stages import graph_text
 from fabric.plan.check import check
 from fabric.plan.nodes import Plan, Scan, Sink, StreamScan, Union
 from fabric.plan.printer import tree
-from fabric.plan.sources import FileSource, Split, StreamFileTarget
+from fabric.plan.sources import FileSource, Split
+from fabric.plan.targets import StreamFileTarget
 from fabric.plan.walk import walk
 
 FOLDER = Path(__file__).parent / "streams"

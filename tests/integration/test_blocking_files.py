@@ -14,7 +14,8 @@ import pytest
 import fabric
 from fabric.errors import DataError, FabricError
 from fabric.plan.nodes import Scan, Sink
-from fabric.plan.sources import FileFormat, FileSource
+from fabric.plan.places import FileFormat
+from fabric.plan.sources import FileSource
 from fabric.testing import Gate
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until

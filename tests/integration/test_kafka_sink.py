@@ -28,7 +28,8 @@ from fabric.errors import (
 )
 from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Sink, StreamScan
-from fabric.plan.sources import GeneratorStream, Guarantee, KafkaTarget
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.targets import Guarantee, KafkaTarget
 from tests.services.kafka import SharedBroker, kafka_broker, own_broker
 from tests.services.sasl import PASSWORD, sasl_broker
 from tests.support.embedded import EmbeddedFabric, embedded_pair

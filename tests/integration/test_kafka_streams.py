@@ -21,7 +21,7 @@ from fabric.control.errors import from_detail
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import DataError, NotFoundError
 from fabric.plan.nodes import Node, SideOutput, Sink
-from fabric.plan.sources import StreamFileTarget
+from fabric.plan.targets import StreamFileTarget
 from tests.services.kafka import KafkaBroker, kafka_broker
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until

@@ -39,7 +39,8 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.io.readers import generator
 from fabric.plan.nodes import Sink, Union
-from fabric.plan.sources import GeneratorStream, StreamFileTarget
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.targets import StreamFileTarget
 from tests.support import running
 from tests.support.compare import unlike
 from tests.support.embedded import EmbeddedFabric, embedded_pair

@@ -17,7 +17,8 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExternalError
 from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Scan, Sink, StreamScan
-from fabric.plan.sources import DatasetSource, DatasetTarget, GeneratorStream, StreamFileTarget
+from fabric.plan.sources import DatasetSource, GeneratorStream
+from fabric.plan.targets import DatasetTarget, StreamFileTarget
 from tests.support.damage import damaged_when_read, flip
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until

@@ -14,7 +14,8 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Sink, StreamScan
-from fabric.plan.sources import GeneratorStream, StreamFileTarget
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.targets import StreamFileTarget
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until
 

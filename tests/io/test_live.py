@@ -11,7 +11,7 @@ from fabric.errors import ExternalError, NotFoundError
 from fabric.ids import TaskId
 from fabric.io.live import BATCHES, Feed, feed_of, opened
 from fabric.io.sinks.dispatch import open_stream_sink
-from fabric.plan.sources import LiveTarget
+from fabric.plan.targets import LiveTarget
 
 ROW = pa.record_batch({"v": pa.array([1], pa.int64())})
 

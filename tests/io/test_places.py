@@ -15,15 +15,8 @@ from fabric.io.readers.splits import stream_schema
 from fabric.io.sinks import abandon, check_target, discard, drop, open_sink, publish
 from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
 from fabric.io.sources import enumerate_splits, read_split, source_schema
-from fabric.plan.sources import (
-    FileSource,
-    FileTarget,
-    FlightSource,
-    FlightTarget,
-    FollowedFiles,
-    Split,
-    StreamFileTarget,
-)
+from fabric.plan.sources import FileSource, FlightSource, FollowedFiles, Split
+from fabric.plan.targets import FileTarget, FlightTarget, StreamFileTarget
 from fabric.plan_rules import PlanRules, place_of
 from fabric.values import Folders, Names
 

@@ -14,8 +14,8 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from fabric.errors import PlanError
+from fabric.plan import places, sources
 from fabric.plan import plan_pb2 as pb
-from fabric.plan import sources
 from fabric.plan.bounds import BOUNDS, TEXT_CHARS_MAX, check_bounds
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
@@ -34,18 +34,17 @@ from fabric.plan.nodes import (
     Watermark,
 )
 from fabric.plan.sources import (
-    BlackholeTarget,
-    DatasetTarget,
+    SOURCES,
+    STREAM_SOURCES,
     FlightSource,
     FollowedFiles,
     GeneratorStream,
     KafkaStream,
     MemorySource,
     ReplayStream,
-    StreamFileTarget,
     StreamSource,
-    Target,
 )
+from fabric.plan.targets import TARGETS, BlackholeTarget, DatasetTarget, StreamFileTarget, Target
 
 _NUMBERS = {
     FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT32,
@@ -87,10 +86,9 @@ ELSEWHERE = {
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
 MADE = StreamScan(GeneratorStream(), SCHEMA, path="in")
 HUGE = (1 << 31) - 1
+KINDS: tuple[Any, ...] = (*NODES, *SOURCES, *STREAM_SOURCES, *TARGETS, StateField)
 ALL_BOUNDS = BOUNDS | {
-    f"{kind.__name__}.{name}": most
-    for kind in (*NODES, StateField)
-    for name, most in kind.BOUNDS.items()
+    f"{kind.__name__}.{name}": most for kind in KINDS for name, most in kind.BOUNDS.items()
 }
 
 
@@ -114,8 +112,7 @@ def test_every_number_of_a_plan_has_a_bound_or_sizes_nothing() -> None:
 
 
 def test_every_bound_is_of_a_field_there_is() -> None:
-    kinds: dict[str, Any] = {**vars(sources)}
-    kinds |= {kind.__name__: kind for kind in (*NODES, NodeConfig, StateField)}
+    kinds = {kind.__name__: kind for kind in (*KINDS, NodeConfig)}
     for name in ALL_BOUNDS:
         kind, _, field = name.partition(".")
         assert field in kinds[kind].__dataclass_fields__, name
@@ -150,13 +147,11 @@ REFUSED: list[tuple[Node, str]] = [
     (stream(KafkaStream("h:1", ("t",), discover_s=float("inf"))), "discover_s must be a number"),
     (stream(KafkaStream("h" * 5000, ("t",))), "servers has at most 4096 characters"),
     (
-        stream(KafkaStream("h:1", ("t",), value=sources.RowFormat("avro", message="x" * 5000))),
+        stream(KafkaStream("h:1", ("t",), value=places.RowFormat("avro", message="x" * 5000))),
         "message has at most 4096 characters",
     ),
     (
-        stream(
-            KafkaStream("h:1", ("t",), value=sources.RowFormat("avro", schema_text="x" * 2**21))
-        ),
+        stream(KafkaStream("h:1", ("t",), value=places.RowFormat("avro", schema_text="x" * 2**21))),
         "schema_text has at most 1048576 characters",
     ),
     (stream(GeneratorStream(rows_per_s=1 << 62)), "rows_per_s is at most"),

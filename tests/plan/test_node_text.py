@@ -24,12 +24,10 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
-from fabric.plan.sources import (
-    DatasetSource,
+from fabric.plan.sources import DatasetSource, FileSource, FlightSource
+from fabric.plan.targets import (
     DatasetTarget,
-    FileSource,
     FileTarget,
-    FlightSource,
     FlightTarget,
     GateTarget,
     KafkaTarget,

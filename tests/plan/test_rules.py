@@ -38,7 +38,8 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
-from fabric.plan.sources import DatasetTarget, FileTarget, MemorySource
+from fabric.plan.sources import MemorySource
+from fabric.plan.targets import DatasetTarget, FileTarget
 
 C = Column
 

@@ -43,7 +43,8 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.nodes.aggregate import partial_schema
 from fabric.plan.schema import is_known, schema_of, type_of
-from fabric.plan.sources import FileTarget, MemorySource
+from fabric.plan.sources import MemorySource
+from fabric.plan.targets import FileTarget
 
 
 def one(value: int = 1) -> Literal:

@@ -39,9 +39,10 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import DatasetTarget, FileTarget, GeneratorStream, StreamFileTarget
+from fabric.plan.sources import GeneratorStream
 from fabric.plan.stream import Stream, closing
 from fabric.plan.stream_facts import is_endless, stream_of
+from fabric.plan.targets import DatasetTarget, FileTarget, StreamFileTarget
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE
 
 SECOND = 1_000_000

@@ -42,24 +42,22 @@ from fabric.plan.nodes import (
     TopN,
     Watermark,
 )
+from fabric.plan.places import RowFormat
 from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import (
-    BlackholeTarget,
     FileSource,
     FlightStream,
     FollowedFiles,
     GeneratorStream,
     KafkaStream,
-    LiveTarget,
     NexmarkStream,
     ReplayStream,
-    RowFormat,
-    StreamFileTarget,
     StreamSource,
 )
 from fabric.plan.stream import HIDDEN, KIND, WATERMARK
 from fabric.plan.svg import svg
+from fabric.plan.targets import BlackholeTarget, LiveTarget, StreamFileTarget
 from fabric.plan.walk import map_exprs, walk
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 

@@ -41,7 +41,8 @@ from fabric.plan import plan_pb2
 from fabric.plan.codec import encode
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import Aggregate, Exchange, Node, Plan, Scan, Sink
-from fabric.plan.sources import FileSource, FileTarget
+from fabric.plan.sources import FileSource
+from fabric.plan.targets import FileTarget
 from fabric.security.tokens import Scope
 from tests.support.by_hand import ipc_messages
 from tests.support.hostile import Hostile, flight

@@ -15,7 +15,9 @@ import pytest
 from fabric import arrow_udf, read_csv
 from fabric.errors import FabricError
 from fabric.plan.nodes import Node, Scan, Sink
-from fabric.plan.sources import FileFormat, FileSource, FileTarget
+from fabric.plan.places import FileFormat
+from fabric.plan.sources import FileSource
+from fabric.plan.targets import FileTarget
 from tests.support.local import LocalFabric, local_fabric
 
 SCHEMA = pa.schema([("k", pa.int64())])

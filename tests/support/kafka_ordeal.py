@@ -25,7 +25,8 @@ from fabric.control.api import ENDED
 from fabric.io.codecs import make_encoder
 from fabric.io.readers import generator
 from fabric.plan.nodes import Sink
-from fabric.plan.sources import GeneratorStream, RowFormat
+from fabric.plan.places import RowFormat
+from fabric.plan.sources import GeneratorStream
 from tests.services.topics import Topics
 from tests.services.transactions import is_open, transactions
 from tests.support.local import LocalFabric

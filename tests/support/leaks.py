@@ -35,7 +35,7 @@ from fabric.ids import TaskId
 from fabric.io.kafka import sink
 from fabric.io.kafka.staging import Stored
 from fabric.io.sinks.protocol import unfolded
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.targets import KafkaTarget
 from fabric.process import resident_bytes
 from fabric.telemetry.logs import JOBS_MAX, LINES_MAX, logger
 from tests.support.embedded import embedded_pair

@@ -29,7 +29,7 @@ from fabric.errors import PeerLostError
 from fabric.ids import new_id
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Node, Plan, Sink
-from fabric.plan.sources import DatasetTarget, FileTarget, GateTarget, Target
+from fabric.plan.targets import DatasetTarget, FileTarget, GateTarget, Target
 from tests.support.local import LocalFabric
 from tests.support.wait import wait_until
 

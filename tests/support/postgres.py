@@ -20,7 +20,7 @@ import psycopg
 
 from fabric.errors import ConfigError, ExternalError
 from fabric.io.postgres.access import parameters_of
-from fabric.plan.sources import Settings
+from fabric.plan.places import Settings
 from tests.support.wait import wait_until
 
 START_S = 60.0

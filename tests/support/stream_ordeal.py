@@ -25,7 +25,8 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.io.readers import generator
 from fabric.plan.nodes import Node, Sink, Union
-from fabric.plan.sources import GeneratorStream, StreamFileTarget, StreamTarget
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.targets import StreamFileTarget, StreamTarget
 from tests.support.compare import unlike
 from tests.support.local import LocalFabric
 from tests.support.ordeal import PATIENCE_S, Submitted, patiently, wait_idle

@@ -22,9 +22,10 @@ from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import Changes, Node
+from fabric.plan.places import RAW, RowFormat
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import RAW, DatasetTarget, Guarantee, KafkaTarget, RowFormat
 from fabric.plan.stream_facts import stream_of
+from fabric.plan.targets import DatasetTarget, Guarantee, KafkaTarget
 
 Upserts = TypeVar("Upserts", KafkaTarget, DatasetTarget)
 

@@ -36,17 +36,17 @@ from fabric.plan.nodes import (
     TopN,
     Watermark,
 )
-from fabric.plan.sources import (
+from fabric.plan.places import FileFormat
+from fabric.plan.stream import OnBad, Stream, closing
+from fabric.plan.stream_facts import stream_of
+from fabric.plan.targets import (
     BlackholeTarget,
     DatasetTarget,
-    FileFormat,
     FlightTarget,
     KafkaTarget,
     PostgresTarget,
     StreamMode,
 )
-from fabric.plan.stream import OnBad, Stream, closing
-from fabric.plan.stream_facts import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.job.job import Job

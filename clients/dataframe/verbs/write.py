@@ -23,11 +23,11 @@ from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError
 from fabric.ids import check_name
-from fabric.plan import nodes, sources
+from fabric.plan import nodes, places, targets
 from fabric.plan.faults import quoted
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import DatasetMode, FileMode, PostgresMode
 from fabric.plan.stream_facts import stream_of
+from fabric.plan.targets import DatasetMode, FileMode, PostgresMode
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.durations import Length
@@ -176,7 +176,7 @@ class WritingVerbs(Verbs):
                 'write_flight needs a path: write_flight("grpc+tcp://host:port", "name")'
             )
         roots = roots_of(uri, tls_roots, token, insecure)
-        target = sources.FlightTarget(uri, tuple(path), token, roots, insecure)
+        target = targets.FlightTarget(uri, tuple(path), token, roots, insecure)
         return self._sink(target, name, wait)
 
     def materialize(
@@ -238,7 +238,7 @@ class WritingVerbs(Verbs):
                 f"materialize: key={list(keys)} must name one column or more, each once"
             )
         named = check_name(text(name, "materialize", "name"), "view name")
-        target = sources.DatasetTarget(named, keys, mode="view")
+        target = targets.DatasetTarget(named, keys, mode="view")
         rows, target = upserted(self._node, target)
         root = nodes.Sink(nodes.Exchange(rows, "hash", keys), target)
         frame = self._then(root)
@@ -336,7 +336,7 @@ class WritingVerbs(Verbs):
 
     def _write_files(
         self,
-        format: sources.FileFormat,
+        format: places.FileFormat,
         path: str | Path,
         shape: tuple[FileMode, str | Iterable[str], int, bool],
         options: dict[str, Any],

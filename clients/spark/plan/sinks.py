@@ -24,7 +24,7 @@ from fabric.clients.spark.writer import Part, Transaction
 from fabric.ids import TaskId
 from fabric.io.sinks import dispatch
 from fabric.plan.nodes import Node, Sink, Sort
-from fabric.plan.sources import DatasetTarget, FileTarget, PostgresTarget, Target
+from fabric.plan.targets import DatasetTarget, FileTarget, PostgresTarget, Target
 from fabric.plan.walk import walk
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from fabric.coordinator.planner.placement import Placement
 from fabric.coordinator.planner.stages import Edge
 from fabric.errors import FabricError
 from fabric.plan.nodes import Sink
-from fabric.plan.sources import WITH_CREDENTIALS
+from fabric.plan.targets import WITH_CREDENTIALS
 
 ACTIVE = frozenset((pb.JOB_QUEUED, pb.JOB_RUNNING))
 ERRORS_MAX = 20

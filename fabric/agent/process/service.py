@@ -37,11 +37,11 @@ from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
 from fabric.errors import ConfigError, ExternalError, FabricError, StorageError
 from fabric.flight.backend import Backend
-from fabric.flight.connections import Neighbours, host_id, new_socket, remove_socket
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
 from fabric.flight.remote import FlightTransport
 from fabric.flight.server import FabricFlightServer
+from fabric.flight.sockets import Neighbours, host_id, new_socket, remove_socket
 from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles
 from fabric.io.read_threads import be_patient

@@ -24,7 +24,7 @@ from fabric.operators.contract import Context, SnapshotReader
 from fabric.operators.snapshots import key_groups
 from fabric.plan.nodes import Node, StreamScan
 from fabric.plan.sources import Split
-from fabric.plan.stream_facts import finds_splits, task_of
+from fabric.plan.stream_facts import task_of
 from fabric.plan.walk import walk
 
 
@@ -70,7 +70,7 @@ class Restored:
         if self._manifest is None:
             return found
         for node in walk(top):
-            if isinstance(node, StreamScan) and finds_splits(node.source):
+            if isinstance(node, StreamScan) and node.source.FINDS_SPLITS:
                 mine = found.setdefault(node.scan_id, [])
                 known = {split.uri for split in mine}
                 for name in sorted(self._manifest.positions(node.path).keys() - known):

@@ -30,7 +30,7 @@ from fabric.errors import ConfigError, PlanError
 from fabric.io.codecs.ipc import IpcDecoder, IpcEncoder
 from fabric.io.codecs.json import check_json, columns_of_json, json_decoder, json_encoder
 from fabric.io.files.options import check_known
-from fabric.plan.sources import OptionValue, RowFormat, RowFormatName
+from fabric.plan.places import OptionValue, RowFormat, RowFormatName
 
 Options: TypeAlias = Mapping[str, OptionValue]
 

@@ -25,7 +25,7 @@ from fabric.io.schema_registry.written_schema import (
     header_of,
     written_schema,
 )
-from fabric.plan.sources import RowFormat
+from fabric.plan.places import RowFormat
 
 if TYPE_CHECKING:
     from fabric.io.schema_registry.client import Registered

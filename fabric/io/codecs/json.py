@@ -32,7 +32,7 @@ from fabric.io.schema_registry.written_schema import (
     header_of,
     written_schema,
 )
-from fabric.plan.sources import RowFormat
+from fabric.plan.places import RowFormat
 
 
 def columns_of_json(format: RowFormat, subject: str) -> pa.Schema | None:

@@ -20,7 +20,7 @@ from fabric.flight.owners import Spread
 from fabric.ids import TaskId
 from fabric.io.dataset.access import DatasetAccess, current
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import DatasetTarget
+from fabric.plan.targets import DatasetTarget
 
 
 class DatasetSink:

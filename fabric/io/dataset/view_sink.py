@@ -35,7 +35,7 @@ from fabric.ids import TaskId
 from fabric.io.dataset.access import current
 from fabric.io.dataset.views import I64, KEPT_S, NOTHING, U64, Fresh, Keys, Moment, Version
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import DatasetTarget
+from fabric.plan.targets import DatasetTarget
 from fabric.state.backend import SnapshotReader
 from fabric.state.column_stores import ColumnStore, column_engine, open_column_store, stored_type
 from fabric.state.column_stores.contract import Span

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fabric.plan.sources import OptionValue, Split
+from fabric.plan.places import OptionValue
+from fabric.plan.sources import Split
 
 Given = Mapping[str, OptionValue]
 """Options of a reader, by name."""

@@ -15,7 +15,7 @@ from pyarrow import types as t
 
 from fabric.errors import ConfigError
 from fabric.plan.faults import nearest
-from fabric.plan.sources import Options, OptionValue
+from fabric.plan.places import Options, OptionValue
 from fabric.plan.zones import no_zone
 
 _WORDS: dict[type, str] = {

@@ -22,7 +22,8 @@ from fabric.io.local_files import first_line, reading
 from fabric.io.read_threads import outside
 from fabric.io.schemas import checked_schema, difference, filled, merged, texts_for_nulls
 from fabric.plan.expr import Expr
-from fabric.plan.sources import FileSource, OptionValue, Split
+from fabric.plan.places import OptionValue
+from fabric.plan.sources import FileSource, Split
 
 _FORMATS: dict[str, ModuleType] = {"parquet": parquet, "csv": csv, "ipc": ipc, "json": ndjson}
 _AT_A_TIME = 16

@@ -20,7 +20,7 @@ from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.flight.source import IDLE_S, asked
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import FlightTarget
+from fabric.plan.targets import FlightTarget
 from fabric.telemetry.logs import logger
 
 BEGIN = "dataset.begin"

@@ -26,7 +26,7 @@ from fabric.io.kafka.producers import producer_settings, send_batch
 from fabric.io.kafka.records import Records
 from fabric.io.kafka.refusals import MENDABLE, REFUSED_S, Admission
 from fabric.io.sinks.protocol import portions
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.targets import KafkaTarget
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from fabric.io.kafka.splits import (
 )
 from fabric.io.readers.protocol import BadRecord, Later
 from fabric.io.readers.reader import Plain
-from fabric.plan.sources import KafkaStream, RowFormat
+from fabric.plan.places import RowFormat
+from fabric.plan.sources import KafkaStream
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from fabric.io.kafka.records import OVERHEAD_BYTES
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.staging import topics_of
 from fabric.plan.faults import quoted
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.targets import KafkaTarget
 
 CONNECT_S = 15.0
 """How long brokers may take to answer."""

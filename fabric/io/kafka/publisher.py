@@ -48,7 +48,7 @@ from fabric.io.kafka.producers import (
 from fabric.io.kafka.refusals import Admission
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.staging import Stored
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.targets import KafkaTarget
 from fabric.telemetry.logs import logger
 
 IDLE_S, FLUSH_S = 30.0, 3.0

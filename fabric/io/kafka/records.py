@@ -16,7 +16,8 @@ from fabric.errors import DataError, PlanError
 from fabric.io.codecs import check_format, make_encoder
 from fabric.io.schema_registry.subjects import settled
 from fabric.plan.faults import quoted
-from fabric.plan.sources import KafkaTarget, RowFormat
+from fabric.plan.places import RowFormat
+from fabric.plan.targets import KafkaTarget
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())]))
 RECORD_COLUMNS: dict[str, pa.DataType] = {

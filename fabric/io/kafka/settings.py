@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 
 from fabric.errors import ConfigError
 from fabric.io import places
-from fabric.plan.sources import KafkaStream, KafkaTarget, RowFormat, Settings
+from fabric.plan.places import RowFormat, Settings
+from fabric.plan.sources import KafkaStream
+from fabric.plan.targets import KafkaTarget
 
 Place: TypeAlias = KafkaStream | KafkaTarget
 

@@ -32,7 +32,7 @@ from fabric.io.kafka.records import Records
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.staging import RecordFile, Stored, remove_all, remove_earlier
 from fabric.io.sinks.protocol import Epochs, Handle, SinkWriter, StreamWriter, portions
-from fabric.plan.sources import KafkaTarget, Target
+from fabric.plan.targets import KafkaTarget, Target
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:

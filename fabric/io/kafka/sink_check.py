@@ -18,7 +18,7 @@ from fabric.io.kafka.records import check_columns
 from fabric.io.kafka.refusals import listed
 from fabric.io.kafka.settings import configuration
 from fabric.plan.faults import quoted
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.targets import KafkaTarget
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -21,7 +21,8 @@ from fabric.io.kafka.metadata import MetadataRequests
 from fabric.io.kafka.settings import check_reach, is_secret
 from fabric.io.readers.protocol import Share
 from fabric.plan.bounds import SPLITS_MAX
-from fabric.plan.sources import KafkaStream, RowFormat, Split
+from fabric.plan.places import RowFormat
+from fabric.plan.sources import KafkaStream, Split
 from fabric.plan.stream_facts import task_of
 
 ALL_PARTITIONS = -1

@@ -24,7 +24,7 @@ from fabric.errors import DataError, StorageError
 from fabric.ids import TaskId
 from fabric.io.local_files import writing
 from fabric.io.sinks.stream_folders import synced
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.targets import KafkaTarget
 
 GATHERED_ROWS, GATHERED_BYTES = 16_384, 4 << 20
 """Smaller batches are concatenated up to this size: a batch per row would inflate the file."""

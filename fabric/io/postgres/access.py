@@ -13,7 +13,8 @@ from collections.abc import Mapping
 
 from fabric.errors import AuthError, ConfigError, PlanError
 from fabric.io import places
-from fabric.plan.sources import PostgresTarget, Settings
+from fabric.plan.places import Settings
+from fabric.plan.targets import PostgresTarget
 from fabric.values import is_loopback
 
 CONNECT_S = 5

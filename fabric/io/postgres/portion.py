@@ -25,7 +25,7 @@ from fabric.io.postgres.staging import KIND, ROW, Place, Staging
 from fabric.io.postgres.table import Layout, listed, table_name
 from fabric.io.postgres.types import ColumnType
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 
 OPEN_S = 60.0
 """How long a server may be away for the tasks of a job, and when all that they wrote is published

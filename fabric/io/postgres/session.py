@@ -28,7 +28,7 @@ from fabric.errors import (
 )
 from fabric.io import places
 from fabric.io.postgres.access import NEEDED, check_place, conninfo, shown
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 from fabric.telemetry.logs import logger
 
 try:

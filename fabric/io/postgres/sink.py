@@ -35,7 +35,7 @@ from fabric.io.postgres.staging import Place, Staging, check_area
 from fabric.io.postgres.table import Layout, create_sql, layout_of, look, table_name
 from fabric.io.postgres.types import ColumnType
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 from fabric.telemetry.logs import logger
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from fabric.errors import CancelledError, PlanError
 from fabric.io.postgres.access import shown
 from fabric.io.postgres.session import Session
 from fabric.io.postgres.table import Layout, listed, quoted, table_name
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 
 KEPT_DAYS = 7
 """So long a sink is remembered that nothing was heard of."""

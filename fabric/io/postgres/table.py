@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.io.postgres.types import ColumnType, FoundType, fitting_type, made_type
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 
 if TYPE_CHECKING:
     from fabric.io.postgres.session import Session

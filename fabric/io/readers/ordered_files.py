@@ -23,7 +23,8 @@ from fabric.io.read_threads import outside
 from fabric.io.readers.protocol import Later
 from fabric.io.readers.reader import Plain, selected, whole
 from fabric.io.readers.replay import LAST, Places, Tempo, places
-from fabric.plan.sources import FileSource, OptionValue, ReplayStream, Split
+from fabric.plan.places import OptionValue
+from fabric.plan.sources import FileSource, ReplayStream, Split
 
 _ROWS_AHEAD = 65_536
 """The order of so many rows is known at once."""

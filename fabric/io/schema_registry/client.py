@@ -46,7 +46,7 @@ from fabric.io.schema_registry.http import (
     seconds_of,
     tls_context,
 )
-from fabric.plan.sources import RowFormat, Settings
+from fabric.plan.places import RowFormat, Settings
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.registry")

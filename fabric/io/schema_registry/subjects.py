@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from fabric.errors import NotFoundError, PlanError
-from fabric.plan.sources import RowFormat
+from fabric.plan.places import RowFormat
 
 Part = Literal["value", "key"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fabric.errors import DataError, NotFoundError, PlanError
-from fabric.plan.sources import RowFormat
+from fabric.plan.places import RowFormat
 
 if TYPE_CHECKING:
     from fabric.io.schema_registry.http import SchemaType

@@ -22,7 +22,8 @@ from fabric.io.files.source import source_schema
 from fabric.io.schemas import checked_schema, merged
 from fabric.io.sinks.encoders import open_encoder
 from fabric.io.sinks.parts import file_schema
-from fabric.plan.sources import FileSource, FileTarget, StreamFileTarget
+from fabric.plan.sources import FileSource
+from fabric.plan.targets import FileTarget, StreamFileTarget
 from fabric.plan.types import flat_type
 
 _TEXT = ("csv", "json")

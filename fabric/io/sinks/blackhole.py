@@ -23,7 +23,7 @@ from fabric.errors import CancelledError
 from fabric.ids import TaskId, check_name
 from fabric.io.live import Feed
 from fabric.io.sinks.protocol import Handle, portions
-from fabric.plan.sources import GateTarget
+from fabric.plan.targets import GateTarget
 
 POLL_S = 0.02
 

@@ -22,7 +22,7 @@ from fabric.errors import PlanError
 from fabric.io.files.folders import is_hidden
 from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS
-from fabric.plan.sources import StreamFileTarget
+from fabric.plan.targets import StreamFileTarget
 
 _OURS = re.compile(r"(?P<job>[^.]+)\.\d+-\d{5}-\d{6}-.*")
 _ASIDE = re.compile(r"(?P<job>[^.]+)-\d+\.stream")

@@ -21,7 +21,7 @@ from fabric.errors import InternalError, PlanError
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.sinks.protocol import Epochs, Handle, SinkWriter, StreamWriter, unfolded
-from fabric.plan.sources import (
+from fabric.plan.targets import (
     BlackholeTarget,
     DatasetTarget,
     FileTarget,

@@ -23,7 +23,7 @@ from fabric.errors import ConfigError, PlanError
 from fabric.io.files.options import check_known
 from fabric.io.schemas import flat_column
 from fabric.io.sinks.json_texts import check_json, lines
-from fabric.plan.sources import Options
+from fabric.plan.places import Options
 from fabric.plan.types import flat_type
 
 ROW_GROUP_ROWS = 1 << 20

@@ -29,7 +29,7 @@ from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import FileTarget
+from fabric.plan.targets import FileTarget
 
 
 def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:

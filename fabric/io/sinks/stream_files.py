@@ -44,7 +44,7 @@ from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle
 from fabric.io.sinks.stream_folders import Folders, synced, write_whole
-from fabric.plan.sources import StreamFileTarget
+from fabric.plan.targets import StreamFileTarget
 
 
 def check_target(target: StreamFileTarget) -> None:

@@ -16,7 +16,6 @@ from fabric.plan.faults import quoted
 from fabric.plan.infer import infer, infer_boolean
 from fabric.plan.mend import mended
 from fabric.plan.node import Columns, Leaf, Names, Node, Role
-from fabric.plan.place_text import source_text
 from fabric.plan.python import expr_text
 from fabric.plan.sources import Source
 from fabric.plan.wire.places import read_source, write_source
@@ -78,7 +77,7 @@ class Scan(Leaf):
 
     def text(self) -> str:
         """``fabric.read_parquet("a").filter(…).select("a")``."""
-        text = source_text(self.source)
+        text = self.source.text()
         if self.predicate is not None:
             text += f".filter({expr_text(self.predicate)})"
         if self.columns is not None:

@@ -15,8 +15,8 @@ from fabric.plan.columns import check_once
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.mend import mended
 from fabric.plan.node import Columns, Node, Role, Unary
-from fabric.plan.place_text import target_text
-from fabric.plan.sources import (
+from fabric.plan.stream import Stream
+from fabric.plan.targets import (
     BlackholeTarget,
     DatasetTarget,
     FileTarget,
@@ -25,7 +25,6 @@ from fabric.plan.sources import (
     StreamFileTarget,
     Target,
 )
-from fabric.plan.stream import Stream
 from fabric.plan.types import is_groupable
 from fabric.plan.wire.places import read_target, write_target
 from fabric.plan.wire.tables import WireReader, WireWriter
@@ -109,7 +108,7 @@ class Sink(Unary):
         if stream.changes:
             raise PlanError(
                 "these results change, and what is written can't be taken back; write: "
-                f".changes().{target_text(target)}, which writes each change as a row with its kind"
+                f".changes().{target.text()}, which writes each change as a row with its kind"
             )
         if isinstance(target, KafkaTarget) and target.kind:
             _check_upserts(target.key, stream)
@@ -121,7 +120,7 @@ class Sink(Unary):
         if isinstance(target, DatasetTarget) and target.mode == "overwrite":
             raise PlanError(
                 "a stream adds to a dataset with each checkpoint, so it can't overwrite one; drop "
-                f"it first, and write: .{target_text(target)}"
+                f"it first, and write: .{target.text()}"
             )
         if isinstance(target, PostgresTarget) and target.mode == "overwrite":
             raise PlanError(
@@ -132,7 +131,7 @@ class Sink(Unary):
 
     def text(self) -> str:
         """``.write_parquet("out")``."""
-        return f".{target_text(self.target)}"
+        return f".{self.target.text()}"
 
     def write(self, to: WireWriter) -> pb.Sink:
         """See `Node.write`."""

@@ -14,10 +14,9 @@ from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.node import Columns, Leaf, Names, Node, Role
-from fabric.plan.place_text import stream_source_text
-from fabric.plan.sources import FollowedFiles, KafkaStream, StreamSource
-from fabric.plan.stream import BAD_RECORD_SCHEMA, HIDDEN, UNREADABLE, UNREADABLE_SCHEMA, Stream
-from fabric.plan.wire.stream_places import read_stream_source, write_stream_source
+from fabric.plan.sources import StreamSource
+from fabric.plan.stream import HIDDEN, Stream
+from fabric.plan.wire.places import read_stream_source, write_stream_source
 from fabric.plan.wire.tables import WireReader, WireWriter
 
 
@@ -60,12 +59,7 @@ class StreamScan(Leaf):
 
     def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
         """What can't be read, if that goes aside."""
-        match self.source:
-            case FollowedFiles(on_bad="side"):
-                return {UNREADABLE: UNREADABLE_SCHEMA}
-            case KafkaStream(on_bad="side"):
-                return {UNREADABLE: BAD_RECORD_SCHEMA}
-        return {}
+        return self.source.side_schemas()
 
     def stream(self, *below: Any) -> Stream:
         """Rows that are told apart by split."""
@@ -73,7 +67,7 @@ class StreamScan(Leaf):
 
     def text(self) -> str:
         """``fabric.read_kafka("orders", …).select("id")``."""
-        text = stream_source_text(self.source)
+        text = self.source.text()
         if self.columns is None:
             return text
         return f"{text}.select({', '.join(map(quoted, self.columns))})"

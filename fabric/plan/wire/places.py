@@ -1,37 +1,32 @@
-"""Sources and targets as protobuf and back.
+"""Sources and targets as protobuf and back, field by field.
 
-One job: both directions for `fabric.plan.sources`. Choices (format, mode) are checked on the way
-in.
+A place has its message in `plan.proto`, with the names of its fields; `Place.WIRE` says where that
+message lies. How a field is written follows from its type. Choices and numbers are checked on the
+way in: what no writer writes is a `ValueError`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from dataclasses import fields
+from functools import cache
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
+
 from fabric.plan import plan_pb2 as pb
+from fabric.plan.places import Options, Place, RowFormat, Settings
 from fabric.plan.sources import (
     EMPTY_SCHEMA,
-    BlackholeTarget,
-    DatasetMode,
-    DatasetSource,
-    DatasetTarget,
-    FileFormat,
-    FileMode,
-    FileSource,
-    FileTarget,
-    FlightSource,
-    FlightTarget,
-    GateTarget,
-    KafkaTarget,
-    LiveTarget,
-    MemorySource,
-    PostgresMode,
-    PostgresTarget,
-    Schemas,
+    SOURCES,
+    STREAM_SOURCES,
+    KafkaPart,
+    Offsets,
+    RecordColumns,
     Source,
-    StreamFileTarget,
-    StreamMode,
-    Target,
+    StreamSource,
 )
-from fabric.plan.wire.kafka_places import read_kafka_target, write_kafka_target
+from fabric.plan.targets import TARGETS, Target
 from fabric.plan.wire.tables import choice, small
 from fabric.plan.wire.values import (
     read_options,
@@ -45,202 +40,119 @@ from fabric.plan.wire.values import (
 
 def write_source(source: Source) -> pb.Source:
     """`source` as protobuf."""
-    match source:
-        case FileSource(format, paths, options, hive, schemas):
-            file = pb.FileSource(
-                format=format,
-                paths=paths,
-                options=write_options(options),
-                hive=schema_to_bytes(hive) if len(hive) else b"",
-                schemas=schemas,
-            )
-            return pb.Source(file=file)
-        case MemorySource(token=token, n_rows=n_rows):
-            return pb.Source(memory=pb.MemorySource(token=token, n_rows=n_rows))
-        case DatasetSource(name=name, version=version):
-            return pb.Source(dataset=pb.DatasetSource(name=name, version=version))
-        case FlightSource() as given:
-            flight = pb.FlightSource(
-                uri=given.uri,
-                path=given.path,
-                command=given.command,
-                token=given.token,
-                tls_roots=given.tls_roots,
-                insecure=given.insecure,
-            )
-            return pb.Source(flight=flight)
+    return cast(pb.Source, _write_place(source, pb.Source()))
 
 
 def read_source(message: pb.Source) -> Source:
-    """The source in `message`."""
-    match message.WhichOneof("kind"):
-        case "file":
-            file = message.file
-            format = choice(file.format, FileFormat, "format")
-            hive = schema_from_bytes(file.hive) if file.hive else EMPTY_SCHEMA
-            schemas = choice(file.schemas, Schemas, "schemas")
-            return FileSource(format, tuple(file.paths), read_options(file.options), hive, schemas)
-        case "memory":
-            return MemorySource(message.memory.token, message.memory.n_rows)
-        case "dataset":
-            return DatasetSource(message.dataset.name, message.dataset.version)
-        case "flight":
-            flight = message.flight
-            return FlightSource(
-                flight.uri,
-                tuple(flight.path),
-                flight.command,
-                flight.token,
-                flight.tls_roots,
-                flight.insecure,
-            )
-    raise ValueError("a scan without a source")
+    """The source in `message`; raises `ValueError`."""
+    return cast(Source, _read_place(message, SOURCES, "a scan without a source"))
+
+
+def write_stream_source(source: StreamSource) -> pb.StreamSource:
+    """`source` as protobuf."""
+    return cast(pb.StreamSource, _write_place(source, pb.StreamSource()))
+
+
+def read_stream_source(message: pb.StreamSource) -> StreamSource:
+    """The source in `message`; raises `ValueError`."""
+    return cast(StreamSource, _read_place(message, STREAM_SOURCES, "a stream without a source"))
 
 
 def write_target(target: Target) -> pb.Target:
     """`target` as protobuf."""
-    match target:
-        case FileTarget():
-            return pb.Target(file=_file(target))
-        case DatasetTarget(name, keys, n_partitions, mode, replicas, kind):
-            return pb.Target(
-                dataset=pb.DatasetTarget(
-                    name=name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas,
-                    kind=kind,
-                )
-            )  # fmt: skip
-        case FlightTarget() as given:
-            flight = pb.FlightTarget(
-                uri=given.uri,
-                path=given.path,
-                token=given.token,
-                tls_roots=given.tls_roots,
-                insecure=given.insecure,
-            )
-            return pb.Target(flight=flight)
-        case GateTarget(name=name):
-            return pb.Target(gate=pb.GateTarget(name=name))
-        case StreamFileTarget():
-            return pb.Target(stream_file=_stream_file(target))
-        case BlackholeTarget():
-            return pb.Target(blackhole=pb.BlackholeTarget())
-        case LiveTarget(name=name):
-            return pb.Target(live=pb.LiveTarget(name=name))
-        case KafkaTarget():
-            return pb.Target(kafka=write_kafka_target(target))
-        case PostgresTarget():
-            return pb.Target(postgres=_postgres(target))
-
-
-def _file(target: FileTarget) -> pb.FileTarget:
-    return pb.FileTarget(
-        format=target.format,
-        path=target.path,
-        single=target.single,
-        mode=target.mode,
-        options=write_options(target.options),
-        partition_by=target.partition_by,
-        rows_max=target.rows_max,
-        force=target.force,
-    )
-
-
-def _stream_file(target: StreamFileTarget) -> pb.StreamFileTarget:
-    return pb.StreamFileTarget(
-        format=target.format,
-        path=target.path,
-        roll_bytes=target.roll_bytes,
-        roll_rows=target.roll_rows,
-        roll_s=target.roll_s,
-        compact_bytes=target.compact_bytes,
-        compact_s=target.compact_s,
-        options=write_options(target.options),
-        mode=target.mode,
-        partition_by=target.partition_by,
-    )
-
-
-def _postgres(target: PostgresTarget) -> pb.PostgresTarget:
-    return pb.PostgresTarget(
-        table=target.table,
-        schema=target.schema,
-        key=target.key,
-        mode=target.mode,
-        kind=target.kind,
-        staging=target.staging,
-        settings=write_settings(target.settings),
-        secrets=write_settings(target.secrets),
-        insecure=target.insecure,
-    )
+    return cast(pb.Target, _write_place(target, pb.Target()))
 
 
 def read_target(message: pb.Target) -> Target:
-    """The target in `message`."""
-    match message.WhichOneof("kind"):
-        case "file":
-            return _read_file(message.file)
-        case "dataset":
-            data = message.dataset
-            mode = choice(data.mode, DatasetMode, "mode")
-            keys = tuple(data.keys)
-            return DatasetTarget(data.name, keys, data.n_partitions, mode, data.replicas, data.kind)
-        case "flight":
-            flight = message.flight
-            return FlightTarget(
-                flight.uri, tuple(flight.path), flight.token, flight.tls_roots, flight.insecure
-            )
-        case "gate":
-            return GateTarget(message.gate.name)
-        case "stream_file":
-            return _read_stream_file(message.stream_file)
-        case "blackhole":
-            return BlackholeTarget()
-        case "live":
-            return LiveTarget(message.live.name)
-        case "kafka":
-            return read_kafka_target(message.kafka)
-        case "postgres":
-            return _read_postgres(message.postgres)
-    raise ValueError("a sink without a target")
+    """The target in `message`; raises `ValueError`."""
+    return cast(Target, _read_place(message, TARGETS, "a sink without a target"))
 
 
-def _read_file(message: pb.FileTarget) -> FileTarget:
-    return FileTarget(
-        choice(message.format, FileFormat, "format"),
-        message.path,
-        message.single,
-        choice(message.mode, FileMode, "mode"),
-        read_options(message.options),
-        tuple(message.partition_by),
-        small(message.rows_max),
-        message.force,
-    )
+def _write_place(place: Place, message: Any) -> Any:
+    part = getattr(message, place.WIRE)
+    part.SetInParent()  # also where it has no field
+    _write_fields(place, part)
+    return message
 
 
-def _read_stream_file(message: pb.StreamFileTarget) -> StreamFileTarget:
-    return StreamFileTarget(
-        choice(message.format, FileFormat, "format"),
-        message.path,
-        small(message.roll_bytes),
-        small(message.roll_rows),
-        message.roll_s,
-        small(message.compact_bytes),
-        message.compact_s,
-        read_options(message.options),
-        choice(message.mode, StreamMode, "mode"),
-        tuple(message.partition_by),
-    )
+def _read_place(message: Any, kinds: tuple[type[Place], ...], missing: str) -> Place:
+    name = message.WhichOneof("kind")
+    kind = next((kind for kind in kinds if name == kind.WIRE), None)
+    if kind is None:
+        raise ValueError(missing)
+    return cast(Place, _read_fields(kind, getattr(message, name)))
 
 
-def _read_postgres(message: pb.PostgresTarget) -> PostgresTarget:
-    return PostgresTarget(
-        message.table,
-        message.schema,
-        tuple(message.key),
-        choice(message.mode, PostgresMode, "mode"),
-        message.kind,
-        message.staging,
-        read_settings(message.settings),
-        read_settings(message.secrets),
-        message.insecure,
-    )
+def _write_fields(value: Any, message: Any) -> Any:
+    for name, form in _forms(cast(Hashable, type(value))).items():
+        written = form.write(getattr(value, name))
+        if isinstance(written, list | tuple):
+            getattr(message, name).extend(written)
+        elif hasattr(written, "SerializeToString"):
+            getattr(message, name).CopyFrom(written)
+        else:
+            setattr(message, name, written)
+    return message
+
+
+def _read_fields(kind: type, message: Any) -> object:
+    return kind(**{name: form.read(getattr(message, name)) for name, form in _forms(kind).items()})
+
+
+class _Form(NamedTuple):
+    """How the values of one type are written and read."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _read_columns(messages: Any) -> RecordColumns:
+    return tuple((choice(each.name, KafkaPart, "columns"), each.value) for each in messages)
+
+
+def _write_offsets(offsets: Offsets) -> list[pb.KafkaOffset]:
+    return [pb.KafkaOffset(topic=t, partition=p, offset=o) for t, p, o in offsets]
+
+
+def _read_offsets(messages: Any) -> Offsets:
+    return tuple((each.topic, each.partition, small(each.offset)) for each in messages)
+
+
+_FORMS: tuple[tuple[Any, _Form], ...] = (
+    (int, _Form(_as_it_is, small)),
+    (tuple[str, ...], _Form(_as_it_is, tuple)),
+    (Options, _Form(write_options, read_options)),
+    (Settings, _Form(write_settings, read_settings)),
+    (RecordColumns, _Form(write_settings, _read_columns)),
+    (Offsets, _Form(_write_offsets, _read_offsets)),
+    (Source, _Form(write_source, read_source)),
+    (RowFormat, _Form(
+        lambda value: _write_fields(value, pb.RowFormat()),
+        lambda message: _read_fields(RowFormat, message),
+    )),
+    (pa.Schema, _Form(
+        lambda schema: schema_to_bytes(schema) if len(schema) else b"",
+        lambda data: schema_from_bytes(data) if data else EMPTY_SCHEMA,
+    )),
+)  # fmt: skip
+"""By the type of a field; others are written as they are."""
+
+
+@cache
+def _forms(kind: Any) -> dict[str, _Form]:
+    """The form of each field of a dataclass."""
+    hints = get_type_hints(kind)
+    return {each.name: _form(each.name, hints[each.name]) for each in fields(kind)}
+
+
+def _form(name: str, hint: Any) -> _Form:
+    if get_origin(hint) is Literal:
+        assert all(isinstance(each, str) for each in get_args(hint))
+        return _Form(_as_it_is, lambda value: choice(value, hint, name))
+    found = next((form for known, form in _FORMS if known == hint), None)
+    assert found is not None or hint in (str, bytes, bool, float), (name, hint)
+    return found or _Form(_as_it_is, _as_it_is)

@@ -17,7 +17,7 @@ from fabric.errors import DataError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Literal
 from fabric.plan.literals import scalar_of
-from fabric.plan.sources import Options, OptionValue, Settings
+from fabric.plan.places import Options, OptionValue, Settings
 from fabric.plan.types import is_binary, is_string, plain
 
 _UNSIGNED_MIN = 1 << 63

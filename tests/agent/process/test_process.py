@@ -18,7 +18,8 @@ from fabric.control import control_pb2 as pb
 from fabric.errors import ExpressionError
 from fabric.plan.expr import Agg, Alias, Call, Column
 from fabric.plan.nodes import Aggregate, Exchange, Node, Scan, Select, Sink
-from fabric.plan.sources import FileSource, FileTarget
+from fabric.plan.sources import FileSource
+from fabric.plan.targets import FileTarget
 from fabric.testing import Gate
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until

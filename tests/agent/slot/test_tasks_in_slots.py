@@ -38,7 +38,7 @@ from fabric.errors import (
 from fabric.ids import TaskId
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Plan, Select, Sink, StageInput
-from fabric.plan.sources import FileTarget
+from fabric.plan.targets import FileTarget
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until
 

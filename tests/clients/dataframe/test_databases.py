@@ -9,7 +9,7 @@ from fabric.clients.dataframe.databases import by_changes, postgres_target
 from fabric.errors import ConfigError, PlanError
 from fabric.plan.check import check
 from fabric.plan.nodes import Changes, Node, Plan, Sink
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 
 DSN = "postgresql://ann:gehe1m@localhost/shop"
 

@@ -13,8 +13,9 @@ import fabric
 from fabric import formats
 from fabric.errors import PlanError
 from fabric.plan.nodes import StreamScan
+from fabric.plan.places import RowFormat
 from fabric.plan.printer import tree
-from fabric.plan.sources import KafkaStream, RowFormat
+from fabric.plan.sources import KafkaStream
 from fabric.plan.stream import BAD_RECORD_SCHEMA
 from fabric.plan.svg import svg
 

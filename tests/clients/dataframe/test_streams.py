@@ -35,15 +35,13 @@ from fabric.plan.nodes import (
     Watermark,
 )
 from fabric.plan.sources import (
-    DatasetTarget,
     FlightStream,
-    FlightTarget,
     FollowedFiles,
     GeneratorStream,
     NexmarkStream,
     ReplayStream,
-    StreamFileTarget,
 )
+from fabric.plan.targets import DatasetTarget, FlightTarget, StreamFileTarget
 from fabric.plan.walk import walk
 
 SECOND = 1_000_000

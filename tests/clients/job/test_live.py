@@ -18,7 +18,7 @@ from fabric.errors import CancelledError, FabricError, PlanError
 from fabric.io import live
 from fabric.io.live import BATCHES, Feed
 from fabric.io.sinks.blackhole import Live
-from fabric.plan.sources import FlightTarget
+from fabric.plan.targets import FlightTarget
 
 ROW = pa.record_batch({"v": pa.array([1], pa.int64())})
 

@@ -19,8 +19,8 @@ from fabric.ids import TaskId, new_id
 from fabric.io import sinks, sources
 from fabric.io.dataset.access import use
 from fabric.io.sinks.dispatch import open_stream_sink
-from fabric.plan.sources import (
-    DatasetSource,
+from fabric.plan.sources import DatasetSource
+from fabric.plan.targets import (
     DatasetTarget,
     FlightTarget,
     PostgresTarget,

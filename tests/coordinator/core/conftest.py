@@ -24,7 +24,7 @@ from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.coordinator.planner.stages import RESULT, Edge, Stage, StageGraph
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Plan, Sink, StageInput
-from fabric.plan.sources import GateTarget
+from fabric.plan.targets import GateTarget
 
 ROWS = pa.schema([("a", pa.int64())])
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fabric.coordinator.optimizer.merge_limits import merge_limits
 from fabric.plan.nodes import Limit, Sink
-from fabric.plan.sources import GateTarget
+from fabric.plan.targets import GateTarget
 
 SMALL = st.integers(0, 12)
 

@@ -38,8 +38,9 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import GeneratorStream, StreamFileTarget
+from fabric.plan.sources import GeneratorStream
 from fabric.plan.stream_facts import stream_of
+from fabric.plan.targets import StreamFileTarget
 from fabric.plan.walk import walk
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 

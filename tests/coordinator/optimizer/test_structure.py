@@ -37,7 +37,7 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
-from fabric.plan.sources import GateTarget
+from fabric.plan.targets import GateTarget
 
 I64, F64 = pa.int64(), pa.float64()
 

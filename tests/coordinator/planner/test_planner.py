@@ -33,7 +33,8 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import DatasetTarget, FileTarget, FlightSource, FlightTarget, Split
+from fabric.plan.sources import FlightSource, Split
+from fabric.plan.targets import DatasetTarget, FileTarget, FlightTarget
 from fabric.plan.walk import walk
 
 A, B, S, K = (Column(name) for name in "absk")

@@ -23,7 +23,8 @@ from fabric.plan.nodes import (
     Sort,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import FileSource, FileTarget, Split
+from fabric.plan.sources import FileSource, Split
+from fabric.plan.targets import FileTarget
 from fabric.plan.walk import walk
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.bool_())])

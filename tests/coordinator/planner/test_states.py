@@ -26,7 +26,8 @@ from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Exchange, Plan, Scan, Sink, StreamScan
-from fabric.plan.sources import DatasetTarget, Split
+from fabric.plan.sources import Split
+from fabric.plan.targets import DatasetTarget
 from fabric.plan.walk import walk
 from fabric.values import ByteSize
 from tests.support.plans.streams import random_stream, written

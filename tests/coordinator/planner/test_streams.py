@@ -47,9 +47,10 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import GeneratorStream, KafkaStream, Split, StreamFileTarget
+from fabric.plan.sources import GeneratorStream, KafkaStream, Split
 from fabric.plan.stream import HIDDEN, KIND, WATERMARK
-from fabric.plan.stream_facts import finds_splits, task_of
+from fabric.plan.stream_facts import task_of
+from fabric.plan.targets import StreamFileTarget
 from fabric.plan.walk import walk
 from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 
@@ -159,8 +160,8 @@ def test_partitions_go_where_their_names_say() -> None:
     dealt = by_name([Split(name) for name in names], 2)
     assert [[task_of(split.uri, 2) for split in task] for task in dealt] == [[0] * 2, [1] * 4]
     assert sorted(split.uri for task in dealt for split in task) == names
-    assert finds_splits(KafkaStream("h:1", ("a",)))
-    assert not finds_splits(SCAN.source)
+    assert KafkaStream("h:1", ("a",)).FINDS_SPLITS
+    assert not SCAN.source.FINDS_SPLITS
 
 
 def test_with_one_task_a_stream_is_one_chain() -> None:

@@ -31,7 +31,8 @@ from fabric.errors import (
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Filter, Limit, Plan, Scan, Select, Sink
-from fabric.plan.sources import DatasetSource, DatasetTarget, FileSource, FileTarget, MemorySource
+from fabric.plan.sources import DatasetSource, FileSource, MemorySource
+from fabric.plan.targets import DatasetTarget, FileTarget
 from tests.support.wait import wait_until
 
 DEADLINE_S = 60.0

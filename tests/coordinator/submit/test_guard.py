@@ -19,18 +19,8 @@ from fabric.io.places import guarding
 from fabric.plan.codec import encode
 from fabric.plan.expr import Alias, Column, Expr, Udf
 from fabric.plan.nodes import Node, Plan, Scan, Select, Sink, StreamScan, Union
-from fabric.plan.sources import (
-    FileSource,
-    FileTarget,
-    FlightSource,
-    FlightTarget,
-    FollowedFiles,
-    PostgresTarget,
-    ReplayStream,
-    StreamFileTarget,
-    StreamSource,
-    Target,
-)
+from fabric.plan.sources import FileSource, FlightSource, FollowedFiles, ReplayStream, StreamSource
+from fabric.plan.targets import FileTarget, FlightTarget, PostgresTarget, StreamFileTarget, Target
 from fabric.plan_rules import PlanRules
 from fabric.security.tokens import Signer
 from fabric.values import Folders, Names

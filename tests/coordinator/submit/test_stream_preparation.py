@@ -17,7 +17,7 @@ from fabric.errors import ConfigError, FabricError, PlanError
 from fabric.plan.codec import encode
 from fabric.plan.expr import Column
 from fabric.plan.nodes import KeyedProcess, Node, Plan, Sink, StateField, Union
-from fabric.plan.sources import StreamFileTarget
+from fabric.plan.targets import StreamFileTarget
 from fabric.security.tokens import Signer
 from fabric.state import column_stores
 from tests.support.plans.streams import FUNCTION

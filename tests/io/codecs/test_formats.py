@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fabric.errors import ConfigError, PlanError
 from fabric.io.codecs import check_format, make_decoder, make_encoder
 from fabric.io.codecs.ipc import IpcDecoder, IpcEncoder
-from fabric.plan.sources import RowFormat
+from fabric.plan.places import RowFormat
 from tests.support.arrays import batches, examples
 
 ROWS = pa.record_batch({"a": [1, 2, None], "b": ["x", None, "é"]})

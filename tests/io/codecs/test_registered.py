@@ -23,7 +23,7 @@ from fabric.io.codecs.protobuf import (
 )
 from fabric.io.schema_registry.client import Registry
 from fabric.io.schema_registry.subjects import settled
-from fabric.plan.sources import RowFormat
+from fabric.plan.places import RowFormat
 from tests.io.kafka.scripted import scripted
 from tests.services.apicurio import schema_registry
 

@@ -12,7 +12,8 @@ from fabric.errors import ConfigError, DataError, InternalError, NotFoundError, 
 from fabric.ids import TaskId
 from fabric.io import sinks, sources
 from fabric.io.dataset.access import current, set_default, use
-from fabric.plan.sources import DatasetSource, DatasetTarget
+from fabric.plan.sources import DatasetSource
+from fabric.plan.targets import DatasetTarget
 from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])

@@ -22,7 +22,7 @@ from fabric.io.dataset import view_sink, views
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles, use
 from fabric.io.sinks.protocol import Handle
 from fabric.operators.snapshots import HASH_SHIFT, hashes_of, key_groups
-from fabric.plan.sources import DatasetTarget
+from fabric.plan.targets import DatasetTarget
 from fabric.testing.operators import Kept
 
 SCHEMA = pa.schema(

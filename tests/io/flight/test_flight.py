@@ -26,7 +26,8 @@ from fabric.io import sinks, sources
 from fabric.io.flight import sink as flight_sink
 from fabric.io.flight.source import ENDPOINTS_MAX, asked
 from fabric.io.places import Places, guarding
-from fabric.plan.sources import FlightSource, FlightTarget
+from fabric.plan.sources import FlightSource
+from fabric.plan.targets import FlightTarget
 from fabric.plan_rules import PlanRules
 from fabric.values import Names
 from tests.support.flight_rig import FlightRig

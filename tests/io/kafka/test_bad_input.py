@@ -14,7 +14,7 @@ import pytest
 
 import fabric
 from fabric.errors import DataError
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.targets import KafkaTarget
 from tests.io.kafka.test_publisher import Rig, facts_of
 from tests.io.kafka.test_source import read_all, reading, row, rows, stream
 from tests.services.kafka import SharedBroker, kafka_broker

@@ -42,7 +42,7 @@ from fabric.plan.event_windows import Count
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StageInput, StreamAggregate
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.targets import KafkaTarget
 from fabric.testing.operators import Rows, run_rescaled
 from tests.services.kafka import kafka_broker
 from tests.services.topics import Topics

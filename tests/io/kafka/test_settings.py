@@ -11,7 +11,9 @@ from fabric.errors import ConfigError, PlanError
 from fabric.io.kafka.settings import check_reach, configuration, is_secret, servers_of, set_apart
 from fabric.io.kafka.splits import check
 from fabric.io.places import Places, guarding
-from fabric.plan.sources import KafkaStream, KafkaTarget, RowFormat
+from fabric.plan.places import RowFormat
+from fabric.plan.sources import KafkaStream
+from fabric.plan.targets import KafkaTarget
 from fabric.plan_rules import PlanRules
 from fabric.values import Folders, Names
 

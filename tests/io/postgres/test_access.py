@@ -20,7 +20,7 @@ from fabric.io import places
 from fabric.io.postgres import sink
 from fabric.io.postgres.access import check_place, conninfo, parameters_of
 from fabric.io.postgres.session import Session
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 from fabric.plan.wire.places import read_target, write_target
 from fabric.plan_rules import PlanRules
 from tests.support.certificates import Issuer

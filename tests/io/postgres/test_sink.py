@@ -16,8 +16,7 @@ from fabric.ids import TaskId, new_id
 from fabric.io import sinks
 from fabric.io.postgres import session, sink
 from fabric.io.postgres.table import table_name
-from fabric.plan.place_text import target_text
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 from tests.support.cut_proxy import CutProxy, How
 from tests.support.postgres import PostgresServer
 
@@ -404,7 +403,7 @@ def test_a_password_is_in_no_text(postgres: PostgresServer, hasty: None) -> None
         sinks.publish([handle], away)
     texts = [
         repr(target),
-        target_text(target),
+        target.text(),
         handle.decode(),
         str(error.value),
         repr(error.value),

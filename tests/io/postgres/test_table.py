@@ -13,7 +13,7 @@ from fabric.ids import TaskId, new_id
 from fabric.io import sinks
 from fabric.io.postgres import sink
 from fabric.io.postgres.table import quoted, table_name
-from fabric.plan.sources import PostgresTarget
+from fabric.plan.targets import PostgresTarget
 from tests.support.postgres import PostgresServer
 
 SCHEMA = pa.schema(

@@ -24,7 +24,7 @@ from fabric.errors import (
     PlanError,
 )
 from fabric.io.schema_registry.client import Reference, Registry, registry_of
-from fabric.plan.sources import RowFormat
+from fabric.plan.places import RowFormat
 from tests.io.kafka.scripted import scripted
 from tests.services.apicurio import Apicurio, schema_registry
 from tests.support.certificates import Issuer

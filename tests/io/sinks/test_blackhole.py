@@ -13,7 +13,7 @@ from fabric.errors import CancelledError, ConfigError, PlanError
 from fabric.ids import TaskId
 from fabric.io.sinks import abandon, open_sink, publish
 from fabric.io.sinks.blackhole import Blackhole, gate_file
-from fabric.plan.sources import GateTarget
+from fabric.plan.targets import GateTarget
 
 
 def test_rows_are_counted_and_dropped() -> None:

@@ -13,7 +13,7 @@ from fabric.errors import PlanError
 from fabric.ids import TaskId
 from fabric.io import sinks
 from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
-from fabric.plan.sources import StreamFileTarget
+from fabric.plan.targets import StreamFileTarget
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ROW = pa.record_batch([[1]], schema=SCHEMA)

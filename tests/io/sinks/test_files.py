@@ -18,7 +18,8 @@ from fabric.errors import (
 from fabric.ids import TaskId
 from fabric.io import sources
 from fabric.io.sinks import abandon, check_target, discard, open_sink, publish
-from fabric.plan.sources import FileSource, FileTarget
+from fabric.plan.sources import FileSource
+from fabric.plan.targets import FileTarget
 
 TABLE = pa.table({"a": range(10), 's"é': [None, *"bcdefghij"], "f": [float(i) for i in range(10)]})
 FORMATS = ["parquet", "csv", "ipc"]

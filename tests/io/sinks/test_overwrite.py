@@ -21,7 +21,7 @@ import fabric
 from fabric.errors import FabricError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io.sinks import abandon, discard, open_sink, overwrite, publish
-from fabric.plan.sources import FileTarget
+from fabric.plan.targets import FileTarget
 
 pytestmark = pytest.mark.timeout(120)
 OLD, NEW = pa.table({"k": ["old"] * 3}), pa.table({"k": ["new"] * 2})

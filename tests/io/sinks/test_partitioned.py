@@ -16,7 +16,7 @@ from fabric.errors import PlanError
 from fabric.ids import TaskId
 from fabric.io import sinks
 from fabric.io.sinks.dispatch import open_stream_sink
-from fabric.plan.sources import StreamFileTarget
+from fabric.plan.targets import StreamFileTarget
 from tests.support.disk_crash import Crash, crash_at
 from tests.support.sampled import sampled
 

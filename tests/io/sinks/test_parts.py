@@ -27,7 +27,7 @@ from fabric.ids import TaskId
 from fabric.io.sinks import abandon, open_sink, publish
 from fabric.io.sinks import files as file_sinks
 from fabric.io.sinks.parts import OPEN_MAX, partitioned
-from fabric.plan.sources import FileTarget
+from fabric.plan.targets import FileTarget
 
 TABLE = pa.table({"n": range(10), "k": ["a", "b", None, "a/b", ""] * 2, "y": [1, 2] * 5})
 FORMATS = ["parquet", "csv", "json", "ipc"]

@@ -15,7 +15,7 @@ from fabric.ids import TaskId
 from fabric.io import sinks
 from fabric.io.sinks import stream_folders
 from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
-from fabric.plan.sources import DatasetTarget, StreamFileTarget
+from fabric.plan.targets import DatasetTarget, StreamFileTarget
 from tests.support.disk_crash import Crash, crash_at
 from tests.support.sampled import sampled
 

@@ -34,16 +34,13 @@ from fabric.plan.nodes import (
     Union,
 )
 from fabric.plan.printer import tree
-from fabric.plan.sources import (
-    DatasetSource,
+from fabric.plan.sources import DatasetSource, FileSource, FlightSource, MemorySource
+from fabric.plan.targets import (
     DatasetTarget,
-    FileSource,
     FileTarget,
-    FlightSource,
     FlightTarget,
     GateTarget,
     LiveTarget,
-    MemorySource,
     PostgresTarget,
     StreamFileTarget,
 )

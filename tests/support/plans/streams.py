@@ -45,9 +45,10 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import GeneratorStream, MemorySource, StreamFileTarget
+from fabric.plan.sources import GeneratorStream, MemorySource
 from fabric.plan.stream import Stream, closing
 from fabric.plan.stream_facts import stream_of
+from fabric.plan.targets import StreamFileTarget
 
 SCHEMA = pa.schema([
     ("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int32()),

@@ -14,7 +14,7 @@ import pyarrow as pa
 from fabric.coordinator.planner.stages import RESULT, Edge, EdgeKind, EdgeMode, Stage, StageGraph
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Plan, Sink, StageInput
-from fabric.plan.sources import GateTarget
+from fabric.plan.targets import GateTarget
 
 SCHEMA = pa.schema([("source", pa.string()), ("seq", pa.int64()), ("key", pa.int64())])
 TASKS_MAX = 4

@@ -29,7 +29,8 @@ from fabric.clients.dataframe.targets import to_kafka
 from fabric.io.codecs import make_encoder
 from fabric.io.readers import generator
 from fabric.plan.nodes import Node, Sink
-from fabric.plan.sources import GeneratorStream, RowFormat
+from fabric.plan.places import RowFormat
+from fabric.plan.sources import GeneratorStream
 from tests.services.topics import Topics
 from tests.support.kafka_ordeal import Watcher
 from tests.support.soak.job import SoakJob

@@ -16,8 +16,8 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from fabric.io.readers import generator, stream_schema
+from fabric.plan.places import FileFormat
 from fabric.plan.sources import (
-    FileFormat,
     FileSource,
     FollowedFiles,
     GeneratorStream,

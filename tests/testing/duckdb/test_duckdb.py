@@ -30,7 +30,8 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import FileSource, FileTarget, MemorySource
+from fabric.plan.sources import FileSource, MemorySource
+from fabric.plan.targets import FileTarget
 from tests.support.duckdb import run, to_sql, translated
 from tests.support.plans import random_plan, random_tables
 

@@ -8,7 +8,8 @@ from fabric.clients.spark.plan.explain import REFUSALS, refuse, refused
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.nodes import Limit, Node, Plan, Scan, Sink, Window
-from fabric.plan.sources import DatasetSource, FileTarget
+from fabric.plan.sources import DatasetSource
+from fabric.plan.targets import FileTarget
 
 
 def of(dtype: pa.DataType) -> Node:

@@ -10,7 +10,7 @@ import pytest
 import fabric
 from fabric import col
 from fabric.clients.dataframe.session import default_session
-from fabric.clients.spark.plan import run
+from fabric.clients.spark.plan import session as spark_session
 from fabric.clients.spark.plan.session import SparkPlanSession
 from fabric.clients.spark.plan.settings import prepared
 from fabric.control import control_pb2 as pb
@@ -140,7 +140,7 @@ def test_engine_spark_of_any_frame(spark: SparkSession, session: fabric.Session)
         df = embedded.read_arrow(ROWS).sort("a.b")
         assert df.collect(engine="spark").equals(df.collect())
         with pytest.raises(NotFoundError, match="serves no Flight clients"):
-            run.collect(session.read_dataset("engine").plan, embedded)
+            spark_session.collect(session.read_dataset("engine").plan, embedded)
     assert session.read_dataset("engine").collect(engine="spark").num_rows == 4
 
 

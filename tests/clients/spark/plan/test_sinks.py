@@ -20,7 +20,7 @@ from fabric.ids import new_id
 from fabric.plan.check import check
 from fabric.plan.expr import Alias, SortKey
 from fabric.plan.nodes import Exchange, Filter, Node, Plan, Sink, Sort, WithColumns
-from fabric.plan.sources import DatasetTarget, FileTarget, PostgresTarget
+from fabric.plan.targets import DatasetTarget, FileTarget, PostgresTarget
 from tests.support.postgres import PostgresServer
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from fabric.clients.spark.plan.explain import refuse, refused
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.nodes import Plan, Sink
-from fabric.plan.sources import StreamFileTarget
+from fabric.plan.targets import StreamFileTarget
 
 
 def test_a_stream_is_refused_with_the_way_out() -> None:

@@ -22,7 +22,8 @@ from fabric.errors import ConfigError, DataError
 from fabric.event_time import END_OF_TIME
 from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Sink, StreamScan
-from fabric.plan.sources import GateTarget, GeneratorStream
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.targets import GateTarget
 
 AGENTS = ("x", "y")
 
