@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fabric.io import memory
+from fabric.io import memory, sources
 from fabric.operators.fragment import execute_fragment
 from fabric.plan.nodes import Exchange, Scan
 from fabric.plan.schema import schema_of
@@ -37,7 +37,7 @@ def saved(kind, name, table, folder):
 @pytest.mark.parametrize("seed", range(10))
 def test_generated_plans(kind, seed, tmp_path):
     tables = random_tables(Random(seed))
-    sources = {name: saved(kind, name, table, tmp_path) for name, table in tables.items()}
+    saved_as = {name: saved(kind, name, table, tmp_path) for name, table in tables.items()}
     for number in range(N_PLANS):
         plan = random_plan(Random(f"{seed}-{number}"), tables)
         n_target, numbers, splits = 1 + number % 3, count(), {}
@@ -47,7 +47,7 @@ def test_generated_plans(kind, seed, tmp_path):
                 return node.input
             if not isinstance(node, Scan):
                 return node
-            source, scan_id = sources[node.source.token], next(numbers)
+            source, scan_id = saved_as[node.source.token], next(numbers)
             splits[scan_id] = sources.enumerate_splits(source, n_target)
             return Scan(source, node.schema, node.columns, node.predicate, scan_id, path=node.path)
 
