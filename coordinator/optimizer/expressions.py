@@ -88,6 +88,11 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     return fold(expr, put)
 
 
+def renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """`expr` with each column under its other name, where `names` has one."""
+    return substitute(expr, {name: Column(other) for name, other in names.items()})
+
+
 def unaliased(expr: Expr) -> Expr:
     """`expr` without the name at its top."""
     return expr.input if isinstance(expr, Alias) else expr

@@ -5,7 +5,7 @@ One job: small copies that keep the path, so that an error still names the node 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from fabric.coordinator.optimizer.expressions import conjoin, named
 from fabric.plan.expr import Column, Expr, output_name
 from fabric.plan.node import remember_schema
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Scan, Select, Sort, WithColumns
-from fabric.plan.nodes.join import condition_columns, output_columns
+from fabric.plan.nodes.join import JoinColumn, condition_columns, output_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import map_exprs, with_exprs
 
@@ -50,9 +50,7 @@ def _is_exact(dtype: pa.DataType) -> bool:
 
 def join_names(join: Join) -> tuple[dict[str, str], dict[str, str]]:
     """By output name: the column of the left side, and that of the right side."""
-    columns = output_columns(join, schema_of(join.left), schema_of(join.right))
-    left = {column.name: column.source for column in columns if not column.right}
-    return left, {column.name: column.source for column in columns if column.right}
+    return _by_side(output_columns(join, schema_of(join.left), schema_of(join.right)))
 
 
 def map_values(node: Node, change: Callable[[Expr, pa.Schema], Expr]) -> Node:
@@ -93,6 +91,9 @@ def condition_schema(join: Join) -> pa.Schema:
 
 def condition_names(join: Join) -> tuple[dict[str, str], dict[str, str]]:
     """By the name in the condition: the column of the left side, and that of the right side."""
-    columns = condition_columns(join, schema_of(join.left), schema_of(join.right))
+    return _by_side(condition_columns(join, schema_of(join.left), schema_of(join.right)))
+
+
+def _by_side(columns: Iterable[JoinColumn]) -> tuple[dict[str, str], dict[str, str]]:
     left = {column.name: column.source for column in columns if not column.right}
     return left, {column.name: column.source for column in columns if column.right}

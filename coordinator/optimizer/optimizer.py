@@ -11,39 +11,42 @@ from dataclasses import replace
 from functools import partial
 
 from fabric.coordinator.optimizer.aggregate_from_statistics import aggregate_from_statistics
-from fabric.coordinator.optimizer.condition_below_join import condition_below_join
-from fabric.coordinator.optimizer.drop_distinct import drop_distinct
-from fabric.coordinator.optimizer.drop_select import drop_select
-from fabric.coordinator.optimizer.drop_sort import drop_sort
-from fabric.coordinator.optimizer.filter_below_aggregate import filter_below_aggregate
-from fabric.coordinator.optimizer.filter_below_distinct import filter_below_distinct
-from fabric.coordinator.optimizer.filter_below_exchange import filter_below_exchange
-from fabric.coordinator.optimizer.filter_below_explode import filter_below_explode
-from fabric.coordinator.optimizer.filter_below_join import filter_below_join
-from fabric.coordinator.optimizer.filter_below_select import filter_below_select
-from fabric.coordinator.optimizer.filter_below_sort import filter_below_sort
-from fabric.coordinator.optimizer.filter_below_union import filter_below_union
-from fabric.coordinator.optimizer.filter_below_window import filter_below_window
-from fabric.coordinator.optimizer.filter_below_with_columns import filter_below_with_columns
-from fabric.coordinator.optimizer.filter_into_join import filter_into_join
-from fabric.coordinator.optimizer.filter_into_scan import filter_into_scan
-from fabric.coordinator.optimizer.fold_constants import Evaluate, fold_constants
-from fabric.coordinator.optimizer.imply_filters import imply_filters
-from fabric.coordinator.optimizer.keys_from_condition import keys_from_condition
-from fabric.coordinator.optimizer.limit_below_select import limit_below_select
-from fabric.coordinator.optimizer.limit_into_scan import limit_into_scan
-from fabric.coordinator.optimizer.merge_filters import merge_filters
-from fabric.coordinator.optimizer.merge_limits import merge_limits
-from fabric.coordinator.optimizer.merge_selects import merge_selects
-from fabric.coordinator.optimizer.merge_with_columns import merge_with_columns
-from fabric.coordinator.optimizer.outer_to_inner import outer_to_inner
+from fabric.coordinator.optimizer.filter_pushdown import (
+    filter_below_aggregate,
+    filter_below_distinct,
+    filter_below_exchange,
+    filter_below_explode,
+    filter_below_select,
+    filter_below_sort,
+    filter_below_union,
+    filter_below_window,
+    filter_below_with_columns,
+    filter_into_scan,
+    merge_filters,
+)
+from fabric.coordinator.optimizer.join_conditions import condition_below_join, keys_from_condition
+from fabric.coordinator.optimizer.join_filters import (
+    filter_below_join,
+    filter_into_join,
+    imply_filters,
+    outer_to_inner,
+)
+from fabric.coordinator.optimizer.join_order import reorder_joins, smaller_side_right
+from fabric.coordinator.optimizer.limit_pushdown import (
+    limit_below_select,
+    limit_into_scan,
+    merge_limits,
+)
 from fabric.coordinator.optimizer.passes import Passes, PlanRule, Rules, name_of
+from fabric.coordinator.optimizer.projections import drop_select, merge_selects, merge_with_columns
 from fabric.coordinator.optimizer.prune_columns import prune_columns
-from fabric.coordinator.optimizer.reorder_joins import reorder_joins
-from fabric.coordinator.optimizer.share_subplans import share_subplans
-from fabric.coordinator.optimizer.simplify_filter import simplify_filter
-from fabric.coordinator.optimizer.simplify_logic import simplify_logic
-from fabric.coordinator.optimizer.smaller_side_right import smaller_side_right
+from fabric.coordinator.optimizer.redundancy import drop_distinct, drop_sort, share_subplans
+from fabric.coordinator.optimizer.simplification import (
+    Evaluate,
+    fold_constants,
+    simplify_filter,
+    simplify_logic,
+)
 from fabric.coordinator.optimizer.trace import Fired
 from fabric.errors import InternalError
 from fabric.plan.nodes import (

@@ -20,17 +20,17 @@ from hypothesis import strategies as st
 
 from fabric.coordinator.optimizer import optimizer
 from fabric.coordinator.optimizer.aggregate_from_statistics import aggregate_from_statistics
-from fabric.coordinator.optimizer.drop_sort import drop_sort
 from fabric.coordinator.optimizer.expressions import named
-from fabric.coordinator.optimizer.filter_below_select import filter_below_select
-from fabric.coordinator.optimizer.filter_below_with_columns import filter_below_with_columns
-from fabric.coordinator.optimizer.fold_constants import fold_constants
-from fabric.coordinator.optimizer.limit_into_scan import limit_into_scan
+from fabric.coordinator.optimizer.filter_pushdown import (
+    filter_below_select,
+    filter_below_with_columns,
+)
+from fabric.coordinator.optimizer.join_order import reorder_joins, smaller_side_right
+from fabric.coordinator.optimizer.limit_pushdown import limit_into_scan
 from fabric.coordinator.optimizer.passes import Passes, name_of, unnoted
 from fabric.coordinator.optimizer.prune_columns import prune_columns
-from fabric.coordinator.optimizer.reorder_joins import reorder_joins
-from fabric.coordinator.optimizer.share_subplans import share_subplans
-from fabric.coordinator.optimizer.smaller_side_right import smaller_side_right
+from fabric.coordinator.optimizer.redundancy import drop_sort, share_subplans
+from fabric.coordinator.optimizer.simplification import fold_constants
 from fabric.coordinator.optimizer.trace import Fired
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.submit.constants import constant_value

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
-from fabric.coordinator.optimizer.filter_below_select import filter_below_select
+from fabric.coordinator.optimizer.filter_pushdown import filter_below_select
 from fabric.coordinator.optimizer.passes import Passes, name_of
 from fabric.coordinator.optimizer.trace import Fired
 from fabric.plan.expr import Column

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.optimizer.passes import unnoted
 from fabric.coordinator.optimizer.prune_columns import prune_columns
-from fabric.coordinator.optimizer.share_subplans import share_subplans
+from fabric.coordinator.optimizer.redundancy import share_subplans
 from fabric.coordinator.submit.constants import constant_value
 from fabric.plan.check import check
 from fabric.plan.event_windows import Tumbling

@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from fabric.coordinator.optimizer.filter_below_sort import filter_below_sort
+from fabric.coordinator.optimizer.filter_pushdown import filter_below_sort
 from fabric.coordinator.optimizer.trace import Fired, effects_text
 from fabric.plan.expr import Column, SortKey
 from fabric.plan.nodes import Filter, Join, Sort

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from fabric.coordinator.optimizer.join_order import reorder_joins, smaller_side_right
 from fabric.coordinator.optimizer.passes import unnoted
-from fabric.coordinator.optimizer.reorder_joins import reorder_joins
 from fabric.plan.expr import Call, Column, Literal
 from fabric.plan.nodes import Filter, Join, Limit, Node, Select
 from fabric.plan.schema import schema_of
@@ -44,7 +44,7 @@ def paths(root: Node) -> list[str]:
     return [node.path for node in walk(root) if node.path in SIZES]
 
 
-def test_fires(p: SimpleNamespace) -> None:
+def test_reorder_joins_fires(p: SimpleNamespace) -> None:
     much, mid, few = sources(p)
     one = on(much, mid, "mid_id", "mid_id", suffix="_1", path="a")
     plan = on(one, some(few), "few_id", "few_id", suffix="_2", path="b")
@@ -91,7 +91,7 @@ def test_a_shared_join_is_a_relation_of_its_own(p: SimpleNamespace) -> None:
 @pytest.mark.parametrize(
     "change", ["good", "left", "asked for", "can raise", "unknown", "pinned", "two"]
 )
-def test_leaves_others(p: SimpleNamespace, change: str) -> None:
+def test_reorder_joins_leaves_others(p: SimpleNamespace, change: str) -> None:
     much, mid, few = sources(p)
     options: dict[str, object] = {"suffix": "_1", "path": "a"}
     if change == "left":
@@ -110,3 +110,38 @@ def test_leaves_others(p: SimpleNamespace, change: str) -> None:
         plan = one
     pinned = ("a", "b") if change == "pinned" else ()
     assert reorder_joins(FACTS, pinned, plan, unnoted) is plan
+
+
+FEW_AND_MANY = {"few": SourceFacts(n_rows=10), "many": SourceFacts(n_rows=10_000)}
+HUGE = {name: SourceFacts(n_rows=n << 30) for name, n in (("few", 1), ("many", 2))}
+K = (Column("k"),)
+
+
+def sides(p: SimpleNamespace) -> tuple[object, object]:
+    columns = {"k": pa.int64(), "a": pa.int64()}
+    return p.table("few", **columns), p.table("many", **columns)
+
+
+def test_smaller_side_right_fires(p: SimpleNamespace) -> None:
+    few, many = sides(p)
+    plan = Join(few, many, K, K, path="j")
+    found = smaller_side_right(FEW_AND_MANY, (), plan, unnoted)
+    assert isinstance(found, Select)
+    assert schema_of(found).equals(schema_of(plan))
+    swapped = found.input
+    assert swapped.left.input is many
+    assert swapped.right is few
+    assert swapped.path == "j"
+
+
+@pytest.mark.parametrize("change", ["right", "left", "asked", "unknown", "huge", "pinned"])
+def test_smaller_side_right_leaves_others(p: SimpleNamespace, change: str) -> None:
+    few, many = sides(p)
+    how = "left" if change == "left" else "inner"
+    strategy = "hash" if change == "asked" else "auto"
+    left, right = (many, few) if change == "right" else (few, many)
+    plan = Join(left, right, K, K, how, strategy=strategy, path="j")
+    facts = {"unknown": {}, "huge": HUGE}.get(change, FEW_AND_MANY)
+    pinned = ("j",) if change == "pinned" else ()
+    assert smaller_side_right(facts, pinned, plan, unnoted) is plan
+    assert smaller_side_right(facts, pinned, few, unnoted) is few

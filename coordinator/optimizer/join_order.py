@@ -1,16 +1,7 @@
-"""Join small results first.
+"""Which joins come first, and which side of a join is the right one.
 
-    Join                      Select(columns as they were)
-      Join                      Join
-        Facts            =>       Facts
-        Much                      Join
-      Few                           Much
-                                    Few
-
-Valid for inner joins whose keys and conditions can't fail: which pairs of rows match does not
-depend on the order. Greedy: again and again the two inputs whose join has the fewest rows (Fegaras,
-DEXA 1998), the larger one left, because the right one is built or sent. Only where the guesses say
-that it saves a third of the rows in between; nothing is changed where a source is not known.
+Both rules look at the whole plan and decide by guesses of sizes. They leave a join alone whose path
+the user has configured.
 """
 
 from __future__ import annotations
@@ -29,11 +20,12 @@ from fabric.coordinator.optimizer.join_chain import (
     pairs_between,
 )
 from fabric.coordinator.optimizer.passes import Note
+from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX, Size, estimates
 from fabric.plan.node import remember_schema
-from fabric.plan.nodes import Join, Node
+from fabric.plan.nodes import Join, Node, Scan
 from fabric.plan.schema import schema_of
 from fabric.plan.statistics import Statistics
-from fabric.plan.walk import walk
+from fabric.plan.walk import rewrite, walk
 
 _SAVES = 0.67
 _RELATIONS_MAX = 40
@@ -41,7 +33,23 @@ Item = tuple[Order, frozenset[int], Guess]
 
 
 def reorder_joins(statistics: Statistics, pinned: Collection[str], root: Node, note: Note) -> Node:
-    """Reorder every chain of three or more relations; paths in `pinned` stay what they are."""
+    """Join small results first.
+
+        Join                      Select(columns as they were)
+          Join                      Join
+            Facts            =>       Facts
+            Much                      Join
+          Few                           Much
+                                        Few
+
+    Valid for inner joins whose keys and conditions can't fail: which pairs of rows match does not
+    depend on the order. Greedy: again and again the two inputs whose join has the fewest rows
+    (Fegaras, DEXA 1998), the larger one left, because the right one is built or sent. Only where
+    the guesses say that it saves a third of the rows in between; nothing is changed where a source
+    is not known.
+
+    Reorder every chain of three or more relations; paths in `pinned` stay what they are.
+    """
     order = list(walk(root))
     if sum(isinstance(node, Join) for node in order) < 2:
         return root
@@ -165,3 +173,55 @@ def _link_below(node: Node, inside: set[int]) -> Node | None:
         if id(node) in inside:
             return node
     return None
+
+
+def smaller_side_right(
+    statistics: Statistics, pinned: Collection[str], root: Node, note: Note
+) -> Node:
+    """The side that is sent to everybody is the right one, so the small one goes there.
+
+        Join              Select(columns as they were)
+          Few       =>      Join
+          Many                Many
+                              Few
+
+    Valid for inner joins whose keys and condition can't fail: pairs of rows match whichever side
+    they are on. Only where the left side may be broadcast (it is known to be small, and smaller
+    than the right one); the planner decides by the same estimate.
+
+    Swap every join that gains by it; `root` itself when none does.
+    """
+    if not any(isinstance(node, Join) for node in walk(root)):
+        return root
+    sizes = estimates(root, lambda scan: _n_rows(scan, statistics))
+    swapped = {
+        id(node)
+        for node in walk(root)
+        if isinstance(node, Join)
+        and node.how == "inner"
+        and node.path not in pinned
+        and _gains(sizes[id(node.left)], sizes[id(node.right)])
+        and is_link(node)
+    }
+    if not swapped:
+        return root
+    order = iter([id(node) in swapped for node in walk(root)])
+
+    def swap(node: Node) -> Node:
+        if not next(order):
+            return node
+        assert isinstance(node, Join)
+        return note(node, built(chain_of(node, lambda _: False), (1, 0)))
+
+    return rewrite(root, swap)
+
+
+def _n_rows(scan: Scan, statistics: Statistics) -> int | None:
+    facts = statistics.get(scan.path)
+    return None if facts is None else facts.n_rows
+
+
+def _gains(left: Size, right: Size) -> bool:
+    if left.n_bytes is None or right.n_bytes is None:
+        return False
+    return left.n_bytes <= BROADCAST_BYTES_MAX and left.n_bytes < right.n_bytes
