@@ -18,22 +18,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fabric.checkpoint.manifest import FINAL, Declined, Seal, SnapshotAck
+from fabric.checkpoint.manifest import Declined, Seal, SnapshotAck
 from fabric.config import CheckpointConfig
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints, Handles
 from fabric.coordinator.core.checkpoints.pending_checkpoint import (
+    AbortedCheckpoints,
     CheckpointStatus,
-    History,
     PendingCheckpoint,
+    RunningTasks,
     TaskRun,
-    handles_of,
     statuses,
 )
-from fabric.coordinator.core.checkpoints.restoration import Restoration
+from fabric.coordinator.core.checkpoints.restoration import Refuse, Restoration
 from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.core.checkpoints.sink_orders import SinkOrders
 from fabric.coordinator.core.effects import (
-    Abandon,
     CheckpointEffects,
     CommitPointer,
     Ended,
@@ -41,7 +40,6 @@ from fabric.coordinator.core.effects import (
     Note,
     NotifyAborted,
     NotifyComplete,
-    Publish,
     RemoveCheckpoints,
     RemoveJob,
     TriggerSources,
@@ -49,8 +47,6 @@ from fabric.coordinator.core.effects import (
 )
 from fabric.coordinator.core.jobs.lineage import Key
 from fabric.errors import ExternalError, FabricError, InternalError
-
-Refuse = Callable[[str], object]
 
 
 class Checkpoints:
@@ -77,14 +73,10 @@ class Checkpoints:
         self._publishing = SinkOrders()
         self.restoration = Restoration(job, self._completed, refuse, may_double=config.seen_twice)
         """What storage and sinks say while it is decided what to go on from is said to it."""
-        self._tasks: dict[Key, TaskRun] = {}
-        self._sources: frozenset[Key] = frozenset()
+        self._tasks = RunningTasks(self._completed)
         self._pending: PendingCheckpoint | None = None
         self._next = math.inf
-        self._n_failures = 0
-        self._history = History()
-        self._aborted: NotifyAborted | None = None
-        """The last one, as long as none has followed."""
+        self._aborted = AbortedCheckpoints()
         self._is_last = False
         """Whether the newest complete checkpoint is made of last words alone."""
         self._stopping = self._resumed = self._told_end = False
@@ -110,42 +102,38 @@ class Checkpoints:
 
     def statuses(self, now: float) -> list[CheckpointStatus]:
         """Those that are kept, the last that were aborted, and the one under way, by number."""
-        return statuses(self._completed, self._pending, self._history, now)
+        return statuses(self._completed, self._pending, self._aborted, now)
 
     # ---- the run
 
     def restored(self, rows: Iterable[tuple[str, bytes]]) -> None:
         """Take over the rows of this job that an earlier coordinator wrote; before all else."""
         self._completed.restore(rows)
-        self._owe()
+        self._publishing.publish(self._completed.owed())
         self._resumed = True
 
     def started(
         self, tasks: Mapping[Key, TaskRun], sources: Collection[Key], now: float
     ) -> CheckpointEffects:
         """All tasks of a run are at work, or still are; `sources` are to be triggered."""
-        self._tasks, self._sources = dict(tasks), frozenset(sources)
+        self._tasks.begin(tasks, sources)
         self.restoration.end()
         self._stopping = False
         self._is_last = self._told_end = False
         self._next = now + self._config.interval_s
         effects: CheckpointEffects = []
         if self._resumed:
-            self._resumed = False
             if self._completed.last > self.newest:
                 reason = "its coordinator is gone"
-                self._aborted = NotifyAborted(self._completed.last, reason)
-            effects += [
-                *self.remind(),
-                self._removal(self._completed.last + 1),
-                *self.outstanding(),
-            ]
+                self._aborted.last = NotifyAborted(self._completed.last, reason)
+            effects += [*self.remind(), *self._resume()]
         return effects + self._advance(now)
 
     def lost(self, reason: str, now: float) -> CheckpointEffects:
         """The run is over: its tasks will start anew, or end."""
         effects = self._give_up(reason, now)
-        self._tasks, self._sources, self._next = {}, frozenset(), math.inf
+        self._tasks.end()
+        self._next = math.inf
         return effects
 
     def stop(self, now: float) -> CheckpointEffects:
@@ -156,7 +144,8 @@ class Checkpoints:
 
     def release(self) -> CheckpointEffects:
         """Forget the job."""
-        self._tasks, self._pending, self._stopping = {}, None, True
+        self._tasks.end()
+        self._pending, self._stopping = None, True
         self.restoration.end()
         self._publishing.begin(0, ())
         return [CommitPointer(self._completed.clear()), RemoveJob()]
@@ -166,8 +155,8 @@ class Checkpoints:
         effects: CheckpointEffects = []
         if self.newest:
             effects.append(NotifyComplete(self.newest))
-        if self._aborted is not None:
-            effects.append(self._aborted)
+        if self._aborted.last is not None:
+            effects.append(self._aborted.last)
         pending = self._pending
         if pending is not None and pending.manifest is None:
             effects += self._triggers(pending)
@@ -183,7 +172,7 @@ class Checkpoints:
         pending = self._pending
         if pending is not None and now >= pending.deadline:
             effects += self._late(pending, now)
-        if self.restoration.is_active and self._is_quiet():
+        if self.restoration.is_active and self._pending is None and self._publishing.done:
             effects += self.restoration.go_on(now)
         if self._pending is None and now >= self._next and self._may_begin():
             effects += self._begin(now)
@@ -195,8 +184,7 @@ class Checkpoints:
         """A task's part is durable."""
         if ack.is_final:
             return self.finished(ack, now)
-        pending = self._fitting(ack)
-        if pending is None:
+        if (pending := self._fitting(ack)) is None:
             return []
         pending.acks[ack.key] = ack
         return self._advance(now)
@@ -210,11 +198,8 @@ class Checkpoints:
 
     def finished(self, ack: SnapshotAck, now: float) -> CheckpointEffects:
         """A task has ended; what it says stands for every later checkpoint."""
-        if (misfit := self._misfit(ack)) is not None:
+        if (misfit := self._tasks.misfit_of_end(ack)) is not None:
             self._refuse(misfit)
-            return []
-        if ack.key in self._completed.finals:
-            self._refuse("checkpoint: duplicate end")
             return []
         return [CommitPointer((self._completed.final(ack),)), *self._advance(now)]
 
@@ -222,43 +207,37 @@ class Checkpoints:
 
     def written(self, checkpoint: int, seal: Seal, now: float) -> CheckpointEffects:
         """The manifest is stored: the checkpoint is complete with the row that says so."""
-        pending = self._pending
-        if pending is None or pending.manifest is None or pending.checkpoint != checkpoint:
-            self._refuse("checkpoint: manifest not awaited")
+        pending = self._written(checkpoint)
+        if pending is None or pending.manifest is None:
             return []
         pointer = Pointer.of(pending.manifest, seal, now - pending.begun)
         finals = [ack for ack in pending.acks.values() if ack.is_final]
-        self._pending, self._n_failures, self._aborted = None, 0, None
+        self._pending = None
+        self._aborted.followed()
         self._pause(pending, now)
-        writes = self._completed.complete(pointer)
-        writes += tuple(
-            self._completed.final(ack.without_handles_up_to(FINAL))
-            for ack in finals
-            if handles_of([ack], {})
-        )
+        writes = self._completed.complete(pointer, finals)
         self._is_last = len(finals) == len(pending.acks)
-        self._owe()
+        self._publishing.publish(self._completed.owed())
         effects: CheckpointEffects = [CommitPointer(writes)]
-        if self._tasks:
+        if self._tasks.runs:
             effects.append(NotifyComplete(checkpoint))
-        note = Note("checkpoint complete", (
-            ("job", self._job), ("checkpoint", checkpoint), ("n_bytes", pointer.n_bytes),
-            ("seconds", f"{pointer.seconds:.3f}"),
-        ))  # fmt: skip
+        seconds = f"{pointer.seconds:.3f}"
+        note = self._note(
+            "checkpoint complete", checkpoint, n_bytes=pointer.n_bytes, seconds=seconds
+        )
         effects += [*self.outstanding(), self._removal(checkpoint), note]
         return effects + self._advance(now)
 
     def not_written(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
         """The storage refused the manifest; there is none."""
-        pending = self._pending
-        if pending is None or pending.manifest is None or pending.checkpoint != checkpoint:
-            self._refuse("checkpoint: manifest not awaited")
+        pending = self._written(checkpoint)
+        if pending is None:
             return []
         pending.manifest = None
-        run_is_over = not self._tasks
+        run_is_over = not self._tasks.runs
         effects = self._abort(error.message, now, fails=not run_is_over)
         if run_is_over:
-            effects += self._abandoned(pending.acks.values(), {})
+            effects += self._completed.abandoned(pending.acks.values(), {})
         return effects + self._advance(now)
 
     def published(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
@@ -279,44 +258,29 @@ class Checkpoints:
             return []
         if not error.retryable:
             return self._fail(error.at(job=self._job, node=node))
-        note = Note("not published", (
-            ("job", self._job), ("checkpoint", checkpoint), ("node", node), ("error", str(error)),
-        ))  # fmt: skip
-        return [note]
+        return [self._note("not published", checkpoint, node=node, error=str(error))]
 
     # ---- restoring
 
     def restore(self, now: float) -> CheckpointEffects:
         """No task is at work: say from where they start, with `Restore` or `Fail` in the end."""
-        if self._tasks:
+        if self._tasks.runs:
             raise InternalError(f"job {self._job} has tasks at work and can't be restored")
         self.restoration.begin()
         self._stopping = False
-        effects: CheckpointEffects = []
-        if self._resumed:
-            self._resumed = False
-            effects += [self._removal(self._completed.last + 1), *self.outstanding()]
-        return effects + self._advance(now)
+        return self._resume() + self._advance(now)
 
     # ---- inside
 
-    def _owe(self) -> None:
-        """Have published what is complete and not known to be out."""
-        owed = self._completed.owed()
-        number, handles = (owed.checkpoint, owed.handles) if owed is not None else (0, ())
-        self._publishing.begin(number, [Publish(number, node, each) for node, each in handles])
-
-    def _is_quiet(self) -> bool:
-        """Whether the newest complete checkpoint is known, and all it owes is out."""
-        return self._pending is None and self._publishing.done
-
-    def _all_ended(self) -> bool:
-        return bool(self._tasks) and self._tasks.keys() <= self._completed.finals.keys()
+    def _resume(self) -> CheckpointEffects:
+        """What an earlier coordinator may not have come to; nothing when there was none."""
+        resumed, self._resumed = self._resumed, False
+        return [self._removal(self._completed.last + 1), *self.outstanding()] if resumed else []
 
     def _may_begin(self) -> bool:
-        live = self._sources - self._completed.finals.keys()
-        wanted = bool(live) or (self._all_ended() and not self._is_last)
-        return bool(self._tasks) and not self._stopping and wanted
+        tasks = self._tasks
+        wanted = bool(tasks.live_sources()) or (tasks.all_ended() and not self._is_last)
+        return bool(tasks.runs) and not self._stopping and wanted
 
     def _begin(self, now: float) -> CheckpointEffects:
         write = self._completed.begin()
@@ -326,7 +290,7 @@ class Checkpoints:
         return [CommitPointer((write,)), *self._triggers(pending), *self._advance(now)]
 
     def _triggers(self, pending: PendingCheckpoint) -> CheckpointEffects:
-        live = self._sources - self._completed.finals.keys() - pending.acks.keys()
+        live = self._tasks.live_sources() - pending.acks.keys()
         return [TriggerSources(pending.checkpoint, tuple(sorted(live)))] if live else []
 
     def _advance(self, now: float) -> CheckpointEffects:
@@ -334,7 +298,7 @@ class Checkpoints:
         pending = self._pending
         if pending is not None:
             pending.take_finals(self._completed.finals)
-            whole = self._tasks and not pending.missing(self._tasks)
+            whole = self._tasks.runs and not pending.missing(self._tasks.runs)
             if pending.manifest is not None or not whole or not self._publishing.done:
                 return []
             manifest = pending.seal(
@@ -346,7 +310,7 @@ class Checkpoints:
             return []
         if self.restoration.is_active:
             return self.restoration.go_on(now)
-        if self._all_ended() and not self._stopping:
+        if self._tasks.all_ended() and not self._stopping:
             return self._end(now)
         return []
 
@@ -356,15 +320,14 @@ class Checkpoints:
             already, self._told_end = self._told_end, True
             return [] if already else [Ended(self.newest)]
         # after a failure it waits for its time, as any other
-        return self._begin(now) if not self._n_failures or now >= self._next else []
+        return self._begin(now) if not self._aborted.n_in_a_row or now >= self._next else []
 
     def _late(self, pending: PendingCheckpoint, now: float) -> CheckpointEffects:
         """A checkpoint's time is over."""
         if pending.manifest is not None:  # nobody can call that back
             pending.deadline = math.inf
-            about = (("job", self._job), ("checkpoint", pending.checkpoint))
-            return [Note("manifest takes long to be stored", about)]
-        missing = pending.missing(self._tasks)
+            return [self._note("manifest takes long to be stored", pending.checkpoint)]
+        missing = pending.missing(self._tasks.runs)
         reason = f"no answer in {self._config.timeout_s:g} s from {missing}"
         if not missing:
             reason = f"checkpoint {self._publishing.checkpoint} is still being published"
@@ -374,32 +337,30 @@ class Checkpoints:
         """The run is over: what was prepared and is in no manifest goes."""
         pending, acks = self._pending, [*self._completed.finals.values()]
         effects: CheckpointEffects = []
-        kept = {}
+        kept: Handles = {}
         if pending is not None and pending.manifest is not None:
             kept = pending.manifest.handles()
         elif pending is not None:
             acks += pending.acks.values()
             effects += self._abort(reason, now, fails=False)
-        return effects + self._abandoned(acks, kept)
+        return effects + self._completed.abandoned(acks, kept)
 
     def _abort(self, reason: str, now: float, *, fails: bool = True) -> CheckpointEffects:
         """Give up the checkpoint that is under way; the job goes on."""
         pending, self._pending = self._pending, None
         assert pending is not None
-        self._history.add(pending, reason, now)
+        self._aborted.add(pending, reason, now, fails=fails)
         self._pause(pending, now)
         effects: CheckpointEffects = []
-        if self._tasks:
-            self._aborted = NotifyAborted(pending.checkpoint, reason)
-            effects.append(self._aborted)
-        note = Note("checkpoint failed" if fails else "checkpoint aborted", (
-            ("job", self._job), ("checkpoint", pending.checkpoint), ("why", reason),
-        ))  # fmt: skip
+        if self._tasks.runs:
+            self._aborted.last = NotifyAborted(pending.checkpoint, reason)
+            effects.append(self._aborted.last)
+        event = "checkpoint failed" if fails else "checkpoint aborted"
+        note = self._note(event, pending.checkpoint, why=reason)
         effects += [self._removal(pending.checkpoint + 1), note]
-        self._n_failures += fails
-        most = self._config.failures_max
-        if fails and most is not None and self._n_failures > most:
-            message = f"{self._n_failures} checkpoints in a row were not completed: {reason}"
+        most, n_failures = self._config.failures_max, self._aborted.n_in_a_row
+        if fails and most is not None and n_failures > most:
+            message = f"{n_failures} checkpoints in a row were not completed: {reason}"
             effects += self._fail(ExternalError(message, job=self._job))
         return effects
 
@@ -408,39 +369,27 @@ class Checkpoints:
         return [Fail(error)]
 
     def _pause(self, pending: PendingCheckpoint, now: float) -> None:
-        if self._tasks:
+        if self._tasks.runs:
             config = self._config
             self._next = max(pending.begun + config.interval_s, now + config.min_pause_s)
 
     def _removal(self, below: int) -> RemoveCheckpoints:
         return RemoveCheckpoints(self._completed.kept(), below)
 
-    def _misfit(self, said: SnapshotAck | Declined) -> str | None:
-        """Why what a task says is not taken."""
-        run = self._tasks.get(said.key)
-        if run is None:
-            return "checkpoint: unknown task"
-        if run.attempt != said.attempt:
-            return "checkpoint: old attempt"
-        return "checkpoint: old epoch" if run.epoch != said.epoch else None
-
     def _fitting(self, said: SnapshotAck | Declined) -> PendingCheckpoint | None:
         """The checkpoint that waits for this, if it does."""
-        pending = self._pending
-        why = self._misfit(said)
-        if why is None and (pending is None or pending.checkpoint != said.checkpoint):
-            why = "checkpoint: it is over"
-        if why is None and pending is not None and said.key in pending.acks:
-            why = "checkpoint: duplicate"
+        why = self._tasks.misfit(said, self._pending)
         if why is not None:
             self._refuse(why)
+        return self._pending if why is None else None
+
+    def _written(self, checkpoint: int) -> PendingCheckpoint | None:
+        """The checkpoint whose manifest is being stored, if it is this one."""
+        pending = self._pending
+        if pending is None or pending.manifest is None or pending.checkpoint != checkpoint:
+            self._refuse("checkpoint: manifest not awaited")
             return None
         return pending
 
-    def _abandoned(self, acks: Iterable[SnapshotAck], kept: Handles) -> CheckpointEffects:
-        """Have removed what nobody will publish."""
-        unpublished = [ack.without_handles_up_to(self.newest) for ack in acks]
-        handles = sorted(handles_of(unpublished, kept).items())
-        newest = self._completed.handles()
-        gone = [Abandon(n, each, newest.get(n, ()) + kept.get(n, ())) for n, each in handles]
-        return [CommitPointer((self._completed.fence(),)), *gone] if gone else []
+    def _note(self, event: str, checkpoint: int, **fields: str | int) -> Note:
+        return Note(event, (("job", self._job), ("checkpoint", checkpoint), *fields.items()))

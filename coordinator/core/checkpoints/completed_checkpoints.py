@@ -6,10 +6,10 @@ checkpoint can owe anything, because the next one is not completed before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from fabric.checkpoint.manifest import SnapshotAck
+from fabric.checkpoint.manifest import FINAL, SnapshotAck
 from fabric.coordinator.core.checkpoints.rows import (
     Pointer,
     Rows,
@@ -21,6 +21,7 @@ from fabric.coordinator.core.checkpoints.rows import (
     pointer_row,
     rows_of,
 )
+from fabric.coordinator.core.effects import Abandon, CheckpointEffects, CommitPointer
 from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.metadata.store import Write
 
@@ -75,6 +76,14 @@ class CompletedCheckpoints:
         found = self._pointers.get(self.newest)
         return dict(found.handles) if found is not None else {}
 
+    def abandoned(self, acks: Iterable[SnapshotAck], kept: Handles) -> CheckpointEffects:
+        """Have removed what tasks prepared and nobody will publish, but what is `kept`."""
+        unpublished = [ack.without_handles_up_to(self.newest) for ack in acks]
+        handles = sorted(_handles_of(unpublished, kept).items())
+        newest = self.handles()
+        gone = [Abandon(n, each, newest.get(n, ()) + kept.get(n, ())) for n, each in handles]
+        return [CommitPointer((self.fence(),)), *gone] if gone else []
+
     def doubled(self, checkpoint: int) -> Handles:
         """What was published after a checkpoint: its rows come again when that is restored."""
         found: Handles = {}
@@ -94,8 +103,11 @@ class CompletedCheckpoints:
         """What is written down already: one that leads no more can't, and gets no further."""
         return last_row(self._job, self.last)
 
-    def complete(self, pointer: Pointer) -> tuple[Write, ...]:
-        """Put a checkpoint there, and drop what is too old, or damaged and followed by now."""
+    def complete(self, pointer: Pointer, finals: Iterable[SnapshotAck]) -> tuple[Write, ...]:
+        """Put a checkpoint there, and drop what is too old, or damaged and followed by now.
+
+        What tasks prepared before they ended (`finals`) is in it, and in no later one.
+        """
         self._pointers[pointer.checkpoint] = pointer
         whole = [p.checkpoint for p in self.pointers if p.state != "damaged"]
         dropped = sorted(self._pointers.keys() - set(whole[-self._retained :]))
@@ -104,6 +116,11 @@ class CompletedCheckpoints:
         return (
             pointer_row(self._job, pointer),
             *(no_pointer_row(self._job, number) for number in dropped),
+            *(
+                self.final(ack.without_handles_up_to(FINAL))
+                for ack in finals
+                if _handles_of([ack], {})
+            ),
         )
 
     def published(self, checkpoint: int) -> Write:
@@ -134,3 +151,15 @@ class CompletedCheckpoints:
         writes = no_rows(self._job, Rows(self.last, self.pointers, list(self.finals.values())))
         self.last, self._pointers, self.finals = 0, {}, {}
         return writes
+
+
+def _handles_of(acks: Collection[SnapshotAck], but: Handles) -> Handles:
+    """What acknowledgements tell of, each once, without those in `but`."""
+    found: Handles = {}
+    for snapshot in (s for ack in acks for s in ack.snapshots):
+        known = found.get(snapshot.node, ())
+        given = (h.data for h in snapshot.handles)
+        new = [d for d in given if d not in known and d not in but.get(snapshot.node, ())]
+        if new:
+            found[snapshot.node] = (*known, *dict.fromkeys(new))
+    return found

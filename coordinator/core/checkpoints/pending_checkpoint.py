@@ -1,6 +1,7 @@
 """One checkpoint on its way: who has acknowledged it, and the manifest that follows.
 
-`PendingCheckpoint` is the one that was begun, `History` has those that were not completed.
+`PendingCheckpoint` is the one that was begun, `RunningTasks` are those it waits for, and
+`AbortedCheckpoints` are the earlier ones that were not completed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fabric.checkpoint.manifest import Manifest, SnapshotAck, TaskSnapshot
-from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints, Handles
+from fabric.checkpoint.manifest import Declined, Manifest, SnapshotAck, TaskSnapshot
+from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints
+from fabric.coordinator.core.effects import NotifyAborted
 from fabric.coordinator.core.jobs.lineage import Key
 
 _TOLD_TASKS, _TOLD_ABORTED = 5, 50
@@ -59,6 +61,51 @@ class PendingCheckpoint:
         return self.manifest
 
 
+class RunningTasks:
+    """The tasks of a run that checkpoints are made of; `runs` is empty when there is no run."""
+
+    def __init__(self, completed: CompletedCheckpoints) -> None:
+        self._completed = completed
+        self.end()
+
+    def begin(self, runs: Mapping[Key, TaskRun], sources: Collection[Key]) -> None:
+        """A run is at work; `sources` are the tasks to be triggered."""
+        self.runs, self._sources = dict(runs), frozenset(sources)
+
+    def end(self) -> None:
+        """The run is over."""
+        self.begin({}, ())
+
+    def live_sources(self) -> frozenset[Key]:
+        """The sources that have not ended."""
+        return self._sources - self._completed.finals.keys()
+
+    def all_ended(self) -> bool:
+        """Whether every task of the run has said its last word."""
+        return bool(self.runs) and self.runs.keys() <= self._completed.finals.keys()
+
+    def misfit(self, said: SnapshotAck | Declined, pending: PendingCheckpoint | None) -> str | None:
+        """Why `pending` does not take what a task says."""
+        if (why := self._misfit_of_run(said)) is not None:
+            return why
+        if pending is None or pending.checkpoint != said.checkpoint:
+            return "checkpoint: it is over"
+        return "checkpoint: duplicate" if said.key in pending.acks else None
+
+    def misfit_of_end(self, ack: SnapshotAck) -> str | None:
+        """Why a task's last word is not taken."""
+        is_double = ack.key in self._completed.finals
+        return self._misfit_of_run(ack) or ("checkpoint: duplicate end" if is_double else None)
+
+    def _misfit_of_run(self, said: SnapshotAck | Declined) -> str | None:
+        run = self.runs.get(said.key)
+        if run is None:
+            return "checkpoint: unknown task"
+        if run.attempt != said.attempt:
+            return "checkpoint: old attempt"
+        return "checkpoint: old epoch" if run.epoch != said.epoch else None
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointStatus:
     """A checkpoint as people see it; `state` may be "under way" and "aborted", too."""
@@ -72,25 +119,36 @@ class CheckpointStatus:
     reason: str = ""
 
 
-class History:
-    """The newest checkpoints that were not completed."""
+class AbortedCheckpoints:
+    """The newest checkpoints that were not completed, and how many failed in a row."""
 
     def __init__(self) -> None:
-        self.aborted: deque[CheckpointStatus] = deque(maxlen=_TOLD_ABORTED)
+        self.statuses: deque[CheckpointStatus] = deque(maxlen=_TOLD_ABORTED)
+        self.n_in_a_row = 0
+        self.last: NotifyAborted | None = None
+        """What tasks are told of the newest, as long as no complete one has followed."""
 
-    def add(self, pending: PendingCheckpoint, reason: str, now: float) -> None:
-        """One more."""
+    def add(self, pending: PendingCheckpoint, reason: str, now: float, *, fails: bool) -> None:
+        """One more; `fails`: for a reason other than the end of its run."""
         seconds = now - pending.begun
-        self.aborted.append(
+        self.statuses.append(
             CheckpointStatus(pending.checkpoint, "aborted", pending.wall_us, seconds, reason=reason)
         )
+        self.n_in_a_row += fails
+
+    def followed(self) -> None:
+        """A checkpoint was completed."""
+        self.n_in_a_row, self.last = 0, None
 
 
 def statuses(
-    completed: CompletedCheckpoints, pending: PendingCheckpoint | None, history: History, now: float
+    completed: CompletedCheckpoints,
+    pending: PendingCheckpoint | None,
+    aborted: AbortedCheckpoints,
+    now: float,
 ) -> list[CheckpointStatus]:
     """Those that are kept, the last that were aborted, and the one under way, by number."""
-    found = list(history.aborted)
+    found = list(aborted.statuses)
     for p in completed.pointers:
         found.append(
             CheckpointStatus(
@@ -101,18 +159,6 @@ def statuses(
         seconds = now - pending.begun
         found.append(CheckpointStatus(pending.checkpoint, "under way", pending.wall_us, seconds))
     return sorted(found, key=lambda status: status.checkpoint)
-
-
-def handles_of(acks: Collection[SnapshotAck], but: Handles) -> Handles:
-    """What acknowledgements tell of, each once, without those in `but`."""
-    found: Handles = {}
-    for snapshot in (s for ack in acks for s in ack.snapshots):
-        known = found.get(snapshot.node, ())
-        given = (h.data for h in snapshot.handles)
-        new = [d for d in given if d not in known and d not in but.get(snapshot.node, ())]
-        if new:
-            found[snapshot.node] = (*known, *dict.fromkeys(new))
-    return found
 
 
 def _place(snapshot: TaskSnapshot) -> tuple[str, int]:

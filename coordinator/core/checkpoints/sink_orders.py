@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.core.effects import Publish, TakeBack
 
 Order = Publish | TakeBack
@@ -37,6 +38,11 @@ class SinkOrders:
         """Owe this, and nothing else any more."""
         self._checkpoint = checkpoint
         self._owed = {order.node: _Owed(order) for order in orders}
+
+    def publish(self, owed: Pointer | None) -> None:
+        """Owe what a complete checkpoint prepared, and nothing else any more."""
+        number, handles = (owed.checkpoint, owed.handles) if owed is not None else (0, ())
+        self.begin(number, [Publish(number, node, each) for node, each in handles])
 
     @property
     def done(self) -> bool:
