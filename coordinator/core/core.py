@@ -16,8 +16,7 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.catalog.catalogue import Catalogue
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core.agents import validation
-from fabric.coordinator.core.agents.agents import Agent, Agents, same_release
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer, same_release
 from fabric.coordinator.core.agents.drain import Draining
 from fabric.coordinator.core.agents.replication import Replication
 from fabric.coordinator.core.agents.status import AgentStatuses
@@ -84,10 +83,6 @@ class CoordinatorCore:
     def running(self) -> frozenset[str]:
         """The jobs that have not ended."""
         return self._registry.running
-
-    def agent_ids(self) -> list[str]:
-        """Attached agents, in order."""
-        return self._agents.ids()
 
     def agent_hellos(self) -> list[pb.Hello]:
         """What attached agents said of themselves, by id."""

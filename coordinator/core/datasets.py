@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.catalog.catalogue import Catalogue
-from fabric.coordinator.core.agents.agents import Agents
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agents, Announcer
 from fabric.coordinator.core.agents.replication import Replication
 from fabric.coordinator.core.effects import DatasetAnswered, Effect
 from fabric.coordinator.core.events import (

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.metadata.store import Write
+from fabric.coordinator.planner.stages import Key
 from fabric.errors import FabricError
 
 

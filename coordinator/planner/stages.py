@@ -2,14 +2,14 @@
 
 A *stage* is a piece of the plan without an exchange inside, run by `n_tasks` tasks; an *edge*
 carries the rows of one stage to another, or to whoever collects the result. Task i reads partition
-i of every edge into its stage. `stages_from` finds the stages that have to run again when a node is
-to.
+i of every edge into its stage. `readers_of` and `producers_of` find the tasks after and before a
+task, `stages_from` the stages that have to run again when a node is to.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,6 +27,8 @@ EdgeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward", "ran
 EdgeMode = Literal["materialised", "pipelined"]
 ScanSplits = tuple[tuple[int, tuple[Split, ...]], ...]
 """For one task: the splits of every scan, by scan id."""
+Key = tuple[int, int]
+"""A task: (stage, number)."""
 
 RESULT = -1
 """The consumer of the result edge."""
@@ -225,3 +227,31 @@ def _paths(graph: StageGraph, stage: int) -> set[str]:
     """Of the nodes of a stage and of the exchanges that leave it."""
     nodes = {node.path for node in walk(graph.stages[stage].root)}
     return {*nodes, *(edge.path for edge in graph.outputs[stage])} - {""}
+
+
+def readers_of(graph: StageGraph, key: Key) -> Iterator[Key]:
+    """The tasks that read rows of task `key`."""
+    for edge in graph.outputs[key[0]]:
+        if edge.is_result:
+            continue
+        for reader in range(graph.stages[edge.consumer].n_tasks):
+            if _reads(graph, edge, reader, key[1]):
+                yield edge.consumer, reader
+
+
+def producers_of(graph: StageGraph, key: Key) -> Iterator[Key]:
+    """The tasks whose rows task `key` reads."""
+    for edge in graph.inputs[key[0]]:
+        for producer in range(graph.stages[edge.producer].n_tasks):
+            if _reads(graph, edge, key[1], producer):
+                yield edge.producer, producer
+
+
+def _reads(graph: StageGraph, edge: Edge, reader: int, producer: int) -> bool:
+    read = graph.stages[edge.consumer].read(edge.edge, reader)
+    begin, end = read.partitions if read is not None else (reader, reader + 1)
+    if read is not None and read.producers is not None:
+        first, last = read.producers
+        if not first <= producer < last:
+            return False
+    return edge.kind != "forward" or begin <= producer % edge.n_partitions < end

@@ -34,10 +34,16 @@ from fabric.coordinator.core.events import AgentAttached, AgentDetached, AgentSa
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.coordinator.metadata.store import MetadataStore
 from fabric.coordinator.runtime.checkpoint_files import CheckpointFiles
-from fabric.coordinator.runtime.links import AgentLinks, Line, OnDisconnect, forget, reach_received
+from fabric.coordinator.runtime.links import (
+    AgentLink,
+    AgentLinks,
+    OnDisconnect,
+    Watchers,
+    forget,
+    reach_received,
+)
 from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.outbox import Outbox
-from fabric.coordinator.runtime.watchers import Watchers
 from fabric.errors import FabricError, InternalError, NotLeaderError, StorageError
 from fabric.ids import check_name
 from fabric.security.callers import who
@@ -170,7 +176,7 @@ class CoreDriver:
             self._n_sessions += 1
             session = self._n_sessions
             self._handle(AgentAttached(session, hello))  # or it refuses, and nothing has changed
-            old = self._links.put(agent_id, Line(session, send, disconnect or forget))
+            old = self._links.put(agent_id, AgentLink(session, send, disconnect or forget))
         if old is not None:
             old.disconnect(f"agent {agent_id} attached again")
         return session

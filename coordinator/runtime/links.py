@@ -1,7 +1,8 @@
-"""How a coordinator reaches its agents.
+"""Who hears from a coordinator: agents by their links, watchers of jobs by call-backs.
 
-`Line` is the link of one session, `AgentLinks` has the newest of each agent. Messages pass
-failpoints on their way.
+`AgentLink` is the link of one session, `AgentLinks` has the newest of each agent. Messages pass
+failpoints on their way. `Watchers` are called when a job changes. Any thread may come and go; none
+is called under a lock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ OnDisconnect = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AgentLink:
     """The link of one session."""
 
     session: int
@@ -32,9 +33,9 @@ class AgentLinks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, AgentLink] = {}
 
-    def put(self, agent_id: str, line: Line) -> Line | None:
+    def put(self, agent_id: str, line: AgentLink) -> AgentLink | None:
         """Have a link take the place of an agent's older one, which is returned."""
         with self._lock:
             old, self._lines[agent_id] = self._lines.get(agent_id), line
@@ -46,19 +47,19 @@ class AgentLinks:
             line = self._lines.get(agent_id)
         return line.session if line is not None else -1
 
-    def get(self, agent_id: str, session: int) -> Line | None:
+    def get(self, agent_id: str, session: int) -> AgentLink | None:
         """The link of a session, if it is the agent's newest."""
         with self._lock:
             line = self._lines.get(agent_id)
         return line if line is not None and line.session == session else None
 
-    def take(self, agent_id: str, session: int) -> Line | None:
+    def take(self, agent_id: str, session: int) -> AgentLink | None:
         """Forget the link of a session, if it is the agent's newest, and return it."""
         with self._lock:
             line = self._lines.get(agent_id)
             return self._lines.pop(agent_id) if line and line.session == session else None
 
-    def all(self) -> list[Line]:
+    def all(self) -> list[AgentLink]:
         """Every link."""
         with self._lock:
             return list(self._lines.values())
@@ -97,3 +98,42 @@ def reach_received(message: pb.AgentMessage) -> None:
     sink = message.sink
     if sink.published.checkpoint or sink.taken_back.checkpoint:
         failpoints.reach("checkpoint.published")
+
+
+Notify = Callable[[], None]
+
+
+class Watchers:
+    """Call-backs of all jobs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_job: dict[str, list[Notify]] = {}
+
+    def add(self, job_id: str, notify: Notify) -> Notify:
+        """Call `notify` (which must not block) after each change; returns what ends that."""
+        with self._lock:
+            self._by_job.setdefault(job_id, []).append(notify)
+        return lambda: self._remove(job_id, notify)
+
+    def notify(self, job_id: str) -> None:
+        """A job has changed."""
+        with self._lock:
+            found = list(self._by_job.get(job_id, ()))
+        for notify in found:
+            notify()
+
+    def notify_all(self) -> None:
+        """Nobody will hear of any job any more."""
+        with self._lock:
+            found = [notify for each in self._by_job.values() for notify in each]
+        for notify in found:
+            notify()
+
+    def _remove(self, job_id: str, notify: Notify) -> None:
+        with self._lock:
+            left = [other for other in self._by_job.get(job_id, []) if other is not notify]
+            if left:
+                self._by_job[job_id] = left
+            else:
+                self._by_job.pop(job_id, None)

@@ -1,13 +1,14 @@
 """The coordinator: the handlers of the control verbs, over the core at work.
 
 `CoordinatorRuntime` answers `ControlApi` and takes agents' links. What verbs have in common, the
-lock, the thread and the store, is in `driver.py`.
+lock, the thread and the store, is in `driver.py`. `page` cuts a long list of jobs into pages, from
+the newest back, so that jobs that come in meanwhile change no later page.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock
@@ -28,11 +29,10 @@ from fabric.coordinator.metadata.store import MetadataStore
 from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.runtime.checkpoint_files import listed
 from fabric.coordinator.runtime.driver import CoreDriver
-from fabric.coordinator.runtime.job_pages import page
 from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.submit.preparation import Prepared, prepare
 from fabric.coordinator.submit.splits import Surroundings
-from fabric.errors import PlanError
+from fabric.errors import ConfigError, PlanError
 from fabric.ids import new_id
 from fabric.security.tokens import Signer
 
@@ -207,3 +207,39 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
     def _drained(self, event: AgentDrained) -> pb.AgentStatus:
         with self._changed(event) as (_, now):
             return self._core.agents.one(event.agent_id, now)
+
+
+def page(jobs: Iterable[pb.JobStatus], request: pb.ListRequest) -> pb.JobList:
+    """The jobs of one page, oldest first; all of them when `limit` is 0.
+
+    >>> jobs = [pb.JobStatus(job_id=name, submitted_s=at) for at, name in enumerate("abc")]
+    >>> first = page(jobs, pb.ListRequest(limit=2))
+    >>> [job.job_id for job in first.jobs], first.next
+    (['b', 'c'], '1.0 b')
+    >>> [job.job_id for job in page(jobs, pb.ListRequest(limit=2, before=first.next)).jobs]
+    ['a']
+    """
+    wanted = [job for job in jobs if not request.states or job.state in request.states]
+    wanted.sort(key=_place)
+    if request.before:
+        end = _read_place(request.before)
+        wanted = [job for job in wanted if _place(job) < end]
+    chosen = wanted[-request.limit :] if request.limit else wanted
+    more = len(chosen) < len(wanted)
+    return pb.JobList(jobs=chosen, next=_place_text(_place(chosen[0])) if more else "")
+
+
+def _place(job: pb.JobStatus) -> tuple[float, str]:
+    return job.submitted_s, job.job_id
+
+
+def _place_text(place: tuple[float, str]) -> str:
+    return f"{place[0]!r} {place[1]}"
+
+
+def _read_place(text: str) -> tuple[float, str]:
+    submitted, _, job_id = text.partition(" ")
+    try:
+        return float(submitted), job_id
+    except ValueError:
+        raise ConfigError("`before` must be the `next` of a page that was read earlier") from None

@@ -175,7 +175,7 @@ class ControlService:
         # A write that is cancelled before the initial metadata are out leaves a call of grpc.aio
         # without an end: it sends them once more with its status, which gRPC refuses.
         await context.send_initial_metadata(())
-        line = _Line(asyncio.get_running_loop(), context)
+        line = _MessageQueue(asyncio.get_running_loop(), context)
         loop = asyncio.get_running_loop()
         session = await loop.run_in_executor(
             self._threads, runtime.attach, agent_id, first.hello, line.send, line.disconnect
@@ -211,7 +211,7 @@ def _check_agents_word(request: pb.DatasetRequest) -> None:
         raise AuthError("only agents say where views are")
 
 
-class _Line:
+class _MessageQueue:
     """Messages to one agent; filled from the runtime's thread, emptied in the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:

@@ -1,17 +1,23 @@
-"""The agents of a fabric: attached, waited for, lost.
+"""The agents of a fabric: attached, waited for, lost; and the messages to them.
 
-One job: who is there, on which session, and who has been away for too long. An agent whose link
-broke may attach again for a moment, one that an earlier coordinator knew for the whole timeout; its
-tasks go on meanwhile. A coordinator that was itself stopped for a while (a suspended machine, a
-stalled process) does not blame the agents.
+`Agents` knows who is there, on which session, and who has been away for too long. An agent whose
+link broke may attach again for a moment, one that an earlier coordinator knew for the whole
+timeout; its tasks go on meanwhile. A coordinator that was itself stopped for a while (a suspended
+machine, a stalled process) does not blame the agents.
+
+`Announcer` makes messages to attached agents, each with the coordinator's epoch, and numbers the
+changes of locations. Such a version holds the epoch in its upper half, so that it rises across
+restarts.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.effects import Effect, Send
 
 LOST_KEPT = 100
 """Lost agents that are still listed, as failed."""
@@ -194,3 +200,41 @@ def same_release(one: str, other: str) -> bool:
 
 def _late(agent: Agent, now: float) -> bool:
     return agent.session is None and now >= agent.until
+
+
+class Announcer:
+    """Makes `Send` effects; whoever is not attached is told nothing."""
+
+    def __init__(self, agents: Agents, epoch: int) -> None:
+        self._agents = agents
+        self._epoch = epoch
+        self._n_changes = 0
+
+    @property
+    def version(self) -> int:
+        """The version of the location table that agents have been sent."""
+        return (self._epoch << 32) + self._n_changes
+
+    def number(self, n: int) -> int:
+        """The n-th order of this coordinator, told from those of any other one."""
+        return (self._epoch << 32) + n
+
+    def send(self, agent: Agent, message: pb.CoordinatorMessage) -> list[Effect]:
+        """One message on the agent's session; nothing while its link is broken."""
+        if agent.session is None:
+            return []
+        message.epoch = self._epoch
+        return [Send(agent.agent_id, agent.session, message)]
+
+    def send_to(self, agent_id: str, message: pb.CoordinatorMessage) -> list[Effect]:
+        """One message to an agent if it is attached."""
+        agent = self._agents.get(agent_id)
+        return self.send(agent, message) if agent is not None else []
+
+    def tell(self, change: pb.Locations, agents: Iterable[Agent] | None = None) -> list[Effect]:
+        """A location change, under the next version, to `agents` (None: everybody)."""
+        self._n_changes += 1
+        change.version = self.version
+        message = pb.CoordinatorMessage(locations=change)
+        told = self._agents.attached() if agents is None else agents
+        return [effect for agent in told for effect in self.send(agent, message)]

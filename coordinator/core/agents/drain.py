@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.agents.agents import Agent, Agents
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.messages import edge_location, output
 from fabric.coordinator.core.jobs.tasks import Task
+from fabric.coordinator.planner.stages import Key
 
 MOVES_MAX = 4
 """Outputs on their way at a time, of all agents together."""

@@ -17,8 +17,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.datasets import by_partition, n_replicas, owners_of
 from fabric.coordinator.catalog.catalogue import Catalogue
 from fabric.coordinator.catalog.replicas import successor
-from fabric.coordinator.core.agents.agents import Agent, Agents
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 

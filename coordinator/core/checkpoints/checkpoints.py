@@ -45,7 +45,7 @@ from fabric.coordinator.core.effects import (
     TriggerSources,
     WriteManifest,
 )
-from fabric.coordinator.core.jobs.lineage import Key
+from fabric.coordinator.planner.stages import Key
 from fabric.errors import ExternalError, FabricError, InternalError
 
 

@@ -22,8 +22,8 @@ from fabric.coordinator.core.checkpoints.rows import (
     rows_of,
 )
 from fabric.coordinator.core.effects import Abandon, CheckpointEffects, CommitPointer
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.metadata.store import Write
+from fabric.coordinator.planner.stages import Key
 
 Handles = dict[str, tuple[bytes, ...]]
 """What sinks prepared, by node."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fabric.checkpoint.manifest import Declined, Manifest, SnapshotAck, TaskSnapshot
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints
 from fabric.coordinator.core.effects import NotifyAborted
-from fabric.coordinator.core.jobs.lineage import Key
+from fabric.coordinator.planner.stages import Key
 
 _TOLD_TASKS, _TOLD_ABORTED = 5, 50
 

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from fabric.checkpoint.codec import decode_snapshot_ack, encode_snapshot_ack
 from fabric.checkpoint.manifest import Manifest, Seal, SnapshotAck
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.metadata.store import Write
+from fabric.coordinator.planner.stages import Key
 
 State = Literal["complete", "published", "damaged"]
 _LAST, _CHECKPOINT, _FINAL = "last", "checkpoint/", "final/"

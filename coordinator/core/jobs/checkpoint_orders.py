@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.agents.agents import Agents
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agents, Announcer
 from fabric.coordinator.core.effects import (
     Abandon,
     CheckpointEffect,
@@ -34,7 +33,7 @@ from fabric.coordinator.core.effects import (
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
-from fabric.coordinator.core.jobs.lineage import Key
+from fabric.coordinator.planner.stages import Key
 
 
 class CheckpointOrders:

@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.agents.agents import Agent, Agents
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stopping

@@ -15,10 +15,10 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core.effects import Effect, JobChanged, Note
 from fabric.coordinator.core.jobs import records
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.messages import job_status, task_status
 from fabric.coordinator.core.jobs.tasks import Task
 from fabric.coordinator.metadata.store import Table, Write
+from fabric.coordinator.planner.stages import Key
 from fabric.errors import NotFoundError
 
 _LAST = 1000

@@ -15,11 +15,10 @@ from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.events import JobSubmitted
-from fabric.coordinator.core.jobs.lineage import Key, producers_of
 from fabric.coordinator.core.jobs.tasks import Task, Tasks
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
 from fabric.coordinator.planner.placement import Placement
-from fabric.coordinator.planner.stages import Edge
+from fabric.coordinator.planner.stages import Edge, Key, producers_of
 from fabric.errors import FabricError
 from fabric.plan.nodes import Sink
 from fabric.plan.targets import WITH_CREDENTIALS

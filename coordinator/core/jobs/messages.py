@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.tasks import Task
-from fabric.coordinator.planner.stages import Edge, Read, ScanSplits, Stage
+from fabric.coordinator.planner.stages import Edge, Key, Read, ScanSplits, Stage
 
 KINDS: dict[str, pb.EdgeKind] = {
     "hash": pb.EDGE_HASH,

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterable
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
 from fabric.coordinator.core.agents import validation
-from fabric.coordinator.core.agents.agents import Agent, Agents
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.events import JobSubmitted
 from fabric.coordinator.core.jobs.endings import Endings, about
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.messages import edge_location
 from fabric.coordinator.core.jobs.streams import Streams, check_whole
 from fabric.coordinator.core.jobs.tasks import Task
@@ -32,7 +30,7 @@ from fabric.coordinator.core.scheduling.slots import (
     check_slots,
 )
 from fabric.coordinator.planner.placement import place
-from fabric.coordinator.planner.stages import stages_from
+from fabric.coordinator.planner.stages import Key, stages_from
 from fabric.errors import CancelledError, ConfigError, InternalError
 
 _TOLD_PARTS = 16

@@ -14,10 +14,10 @@ from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail, to_detail
 from fabric.coordinator.core.jobs import plan_records
 from fabric.coordinator.core.jobs.jobs import Job, Stopping
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.messages import task_status
 from fabric.coordinator.core.jobs.tasks import Task
 from fabric.coordinator.metadata.store import MetadataStore, Write
+from fabric.coordinator.planner.stages import Key
 
 
 @dataclass(slots=True)

@@ -14,8 +14,7 @@ from fabric.checkpoint.codec import decode_snapshot_ack
 from fabric.checkpoint.manifest import Declined, Manifest, Seal
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
-from fabric.coordinator.core.agents.agents import Agent, Agents
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.agents.validation import wrong_ack
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
@@ -27,8 +26,8 @@ from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.latency import shares
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
+from fabric.coordinator.planner.stages import Key
 from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
 from fabric.plan.nodes import Node, StreamScan

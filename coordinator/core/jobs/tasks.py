@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.jobs.lineage import Key
+from fabric.coordinator.planner.stages import Key
 from fabric.errors import FabricError
 
 _RUNNING, _FINISHED = pb.TASK_RUNNING, pb.TASK_FINISHED

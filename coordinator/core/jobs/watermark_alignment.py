@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from fabric.coordinator.core.jobs.lineage import Key
+from fabric.coordinator.planner.stages import Key
 from fabric.event_time import END_OF_TIME
 
 NODES_MAX = 1000

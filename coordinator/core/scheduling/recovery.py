@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.lineage import Key, producers_of, readers_of
 from fabric.coordinator.core.jobs.tasks import Task
 from fabric.coordinator.planner.determinate import is_determinate
+from fabric.coordinator.planner.stages import Key, producers_of, readers_of
 
 
 @dataclass(slots=True)

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.agents.agents import Agent
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agent, Announcer
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.messages import edge_location
 from fabric.coordinator.core.jobs.streams import Streams
 from fabric.coordinator.core.scheduling.recovery import Again, run_again
 from fabric.coordinator.core.scheduling.retries import with_causes
+from fabric.coordinator.planner.stages import Key
 from fabric.errors import PeerLostError
 from fabric.ids import TaskId
 

@@ -16,8 +16,8 @@ from fabric.control.errors import from_detail
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core.agents.agents import Agents
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.core.jobs.tasks import Task
+from fabric.coordinator.planner.stages import Key
 from fabric.errors import ExternalError, FabricError, PeerLostError
 from fabric.ids import TaskId
 

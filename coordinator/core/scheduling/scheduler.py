@@ -8,8 +8,7 @@ time, from the sizes that were measured (`replan.py`).
 from __future__ import annotations
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.agents.agents import Agents
-from fabric.coordinator.core.agents.announcer import Announcer
+from fabric.coordinator.core.agents.agents import Agents, Announcer
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry

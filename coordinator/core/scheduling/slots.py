@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from fabric.coordinator.core.agents.agents import Agent
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.lineage import Key
 from fabric.coordinator.planner.placement import Policy
+from fabric.coordinator.planner.stages import Key
 from fabric.errors import PlanError
 
 

@@ -100,6 +100,9 @@ class World:
             if isinstance(effect, Send):
                 self.sent.append(effect)
 
+    def attached(self) -> list[str]:
+        return [hello.agent_id for hello in self.core.agent_hellos()]
+
     def attach(self, *agent_ids: str) -> None:
         self.attach_with(4, *agent_ids)
 

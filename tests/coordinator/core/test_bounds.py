@@ -10,7 +10,7 @@ from fabric.coordinator.core.agents.agents import PAST_KEPT
 from fabric.coordinator.core.events import JobReleased, JobRestarted, Tick
 from fabric.coordinator.core.jobs import records
 from fabric.coordinator.core.jobs.job_registry import ATTEMPTS_KEPT
-from fabric.coordinator.runtime.job_pages import page
+from fabric.coordinator.runtime.runtime import page
 
 ERROR = pb.ErrorDetail(kind="DataError", message="a bad row")
 

@@ -189,9 +189,9 @@ def test_silence_is_loss(world: Any, graphs: SimpleNamespace) -> None:
     for _ in range(10):
         world.do(Tick(0.0), after=0.5)
         world.say("y", heartbeat=pb.Heartbeat(sequence=1))
-    assert world.core.agent_ids() == ["x", "y"]
+    assert world.attached() == ["x", "y"]
     world.do(Tick(0.0), after=0.5)
-    assert world.core.agent_ids() == ["y"]
+    assert world.attached() == ["y"]
     (error,) = world.core.status("job-1", world.now).errors
     assert "it sent no heartbeat for 5.5 s" in error.message
     assert (error.agent, error.task) == ("x", "job-1/0.0#0")
@@ -202,7 +202,7 @@ def test_silence_is_loss(world: Any, graphs: SimpleNamespace) -> None:
 def test_a_coordinator_that_slept_blames_nobody(world: Any) -> None:
     world.do(Tick(0.0), after=0.5)
     world.do(Tick(0.0), after=3600.0)
-    assert world.core.agent_ids() == ["x", "y"]
+    assert world.attached() == ["x", "y"]
 
 
 def test_embedded_agents_are_not_lost_by_silence(make_world: Any) -> None:
@@ -211,7 +211,7 @@ def test_embedded_agents_are_not_lost_by_silence(make_world: Any) -> None:
     world.attach("x")
     for _ in range(20):
         world.do(Tick(0.0), after=1.0)
-    assert world.core.agent_ids() == ["x"]
+    assert world.attached() == ["x"]
 
 
 def test_reattaching_ends_the_old_session(world: Any, graphs: SimpleNamespace) -> None:
@@ -221,12 +221,12 @@ def test_reattaching_ends_the_old_session(world: Any, graphs: SimpleNamespace) -
     world.say("x", old, heartbeat=pb.Heartbeat())
     world.do(AgentDetached("x", old, "late"))
     assert world.core.refused["old session"] == 2
-    assert world.core.agent_ids() == ["x", "y"]
+    assert world.attached() == ["x", "y"]
 
 
 def test_goodbye_is_not_held_against_other_jobs(world: Any) -> None:
     world.say("x", goodbye=pb.Goodbye(reason="stopped"))
-    assert world.core.agent_ids() == ["y"]
+    assert world.attached() == ["y"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The runtime: plans in, jobs out; any thread, one store."""
+"""The runtime: plans in, jobs out; any thread, one store; lists of jobs in pages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.metadata.store import Write
-from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime, page
 from fabric.errors import (
     ConfigError,
     DataError,
@@ -33,6 +35,7 @@ from fabric.plan.expr import Column
 from fabric.plan.nodes import Filter, Limit, Plan, Scan, Select, Sink
 from fabric.plan.sources import DatasetSource, FileSource, MemorySource
 from fabric.plan.targets import DatasetTarget, FileTarget
+from tests.support.arrays import examples
 from tests.support.wait import wait_until
 
 DEADLINE_S = 60.0
@@ -353,3 +356,40 @@ def test_restart_over_rocksdb(tmp_path: Path, scan: Scan) -> None:
         assert (status.name, status.state) == ("mine", pb.JOB_RUNNING)
         commit = pb.DatasetRequest(commit=pb.DatasetCommit(transaction=begun))
         assert runtime.dataset(commit).location.version == 1
+
+
+STATES = [pb.JOB_RUNNING, pb.JOB_FINISHED, pb.JOB_FAILED]
+JOBS = st.lists(
+    st.builds(
+        pb.JobStatus,
+        job_id=st.text("ab ", min_size=1, max_size=4),
+        submitted_s=st.sampled_from([0.0, 1.0, 1.1, 1e9 + 0.1]),
+        state=st.sampled_from(STATES),
+    ),
+    max_size=20,
+    unique_by=lambda job: job.job_id,
+)
+
+
+@given(JOBS, st.integers(1, 7), st.lists(st.sampled_from(STATES), unique=True))
+@examples()
+def test_pages_together_are_everything(
+    jobs: list[pb.JobStatus], limit: int, states: list[pb.JobState]
+) -> None:
+    found: list[str] = []
+    before = ""
+    while True:
+        told = page(jobs, pb.ListRequest(limit=limit, before=before, states=states))
+        assert len(told.jobs) <= limit
+        found[:0] = [job.job_id for job in told.jobs]
+        if not (before := told.next):
+            break
+    wanted = [job for job in jobs if not states or job.state in states]
+    wanted.sort(key=lambda job: (job.submitted_s, job.job_id))
+    assert found == [job.job_id for job in wanted]
+    assert len(page(jobs, pb.ListRequest()).jobs) == len(jobs)
+
+
+def test_a_place_of_nowhere() -> None:
+    with pytest.raises(ConfigError, match="`before` must be"):
+        page([], pb.ListRequest(before="<script>"))

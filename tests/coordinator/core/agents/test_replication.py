@@ -69,7 +69,7 @@ class Fabric:
             self.attach(agent)
 
     def attached(self) -> list[str]:
-        return self.world.core.agent_ids()
+        return self.world.attached()
 
     def collect(self) -> None:
         """Messages reach the agents that are attached."""

@@ -75,7 +75,7 @@ def test_a_hello_that_can_not_be_is_refused(world: Any, fields: dict[str, Any]) 
     )
     with pytest.raises(ConfigError, match="the hello of agent z has an implausible"):
         world.do(AgentAttached(9, hello))
-    assert world.core.agent_ids() == ["x", "y"]
+    assert world.attached() == ["x", "y"]
 
 
 def test_what_it_can_not_hold_is_left_out_of_a_hello(world: Any, graphs: SimpleNamespace) -> None:
