@@ -1,35 +1,38 @@
-"""`docs/tour.md` is true: its jobs run, and the Python steps of each walk are called in that order.
+"""`docs/tour.md` is true: its jobs run on two agents, and the walks are those of their rows.
 
-The jobs run in this process, with two tasks a stage; steps of native code and those that only a
-remote fabric takes are left out (`tests/test_docs.py` looks all of them up).
+A tracer (`tests/support/tracer.py`) sees the client, the coordinator and both agents. The Python
+steps of a walk must be called in its order. Between its first step and its last, no file may handle
+rows that the walk does not name: a file handles rows when one of its functions is given or gives a
+record batch, a table, or a container of them. What `EXCEPT` and `is_excepted` list does not count.
+Native steps are looked up by `tests/test_docs.py`.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fabric
 from fabric import col, streams
+from fabric.clients.session.session import Session
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.tracer import Call, Step, Tracer, calls_of
+from tests.support.wait import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 STEP = re.compile(r"^\d+\. `([\w.:]+)` in\s+`([\w./]+)`", re.MULTILINE)
-UNSEEN = {"GrpcControl.call", "ControlService._answer", "Client.read_endpoint"} | {
-    "read_splits",
-    "read_split",
-}
-"""Steps of remote fabrics; and those of threads that are DataFusion's, or serve several jobs."""
+EXCEPT = ("fabric/telemetry/", "fabric/config.py", "fabric/agent/tally.py")
+"""Logs, configuration and metrics."""
 N_ROWS = 4_000
-Step = tuple[str, str]
-"""Name and file."""
+Job = Callable[[Session, Path, Callable[[], bool]], None]
+"""A job in a folder; the last argument says whether its walk has been seen."""
 
 
 def walks() -> dict[str, list[Step]]:
@@ -45,75 +48,107 @@ def walk(beginning: str) -> list[Step]:
     return steps
 
 
-@contextmanager
-def called(steps: list[Step]) -> Iterator[list[Step]]:
-    """Takes in each call of one of `steps`, by any thread that is started meanwhile."""
-    wanted = set(steps)
-    calls: list[Step] = []
-    known: dict[object, Step | None] = {}
-
-    def look(frame: FrameType, event: str, arg: object) -> None:
-        if event != "call":
-            return
-        code = frame.f_code
-        if code not in known:
-            path = Path(code.co_filename).resolve()
-            inside = path.is_relative_to(ROOT)
-            step = (code.co_qualname, path.relative_to(ROOT).as_posix() if inside else "")
-            known[code] = step if step in wanted else None
-        if (step := known[code]) is not None:
-            calls.append(step)
-
-    threading.setprofile(look)
-    sys.setprofile(look)
-    try:
-        yield calls
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+def in_python(steps: list[Step]) -> list[Step]:
+    """The steps that a tracer of Python can see."""
+    return [(name, file) for name, file in steps if file.endswith(".py")]
 
 
-def missing(steps: list[Step], calls: list[Step]) -> list[Step]:
+def missing(steps: list[Step], calls: list[Call]) -> list[Step]:
     """The steps from the first one on that is not called behind those before it.
 
     >>> a, b = ("a", "x.py"), ("b", "x.py")
-    >>> missing([a, b], [b, a, a, b]), missing([a, b], [b, a])
+    >>> ab, ba = [Call(False, a), Call(False, b)], [Call(False, b), Call(False, a)]
+    >>> missing([a, b], [*ba, *ab]), missing([a, b], ba)
     ([], [('b', 'x.py')])
     """
-    left = iter(calls)
+    left = (call.step for call in calls)
     for n, step in enumerate(steps):
         if step not in left:
             return steps[n:]
     return []
 
 
-def in_python(steps: list[Step]) -> list[Step]:
-    return [(name, file) for name, file in steps if file.endswith(".py") and name not in UNSEEN]
+def is_excepted(step: Step) -> bool:
+    """Whether a function may have rows though its file is in no walk: a constructor only keeps
+    them, and those who count and log them are not on their way."""
+    name, file = step
+    return name.endswith("__init__") or file.startswith(EXCEPT)
 
 
-def a_filter(folder: Path) -> None:
-    fabric.from_dict({"a": list(range(100))}).write_csv(str(folder / "a.csv"))
-    with fabric.connect() as session:
-        assert (
-            session.read_csv(str(folder / "a.csv")).filter(col("a") > 50).collect().num_rows == 49
-        )
+def unlisted(steps: list[Step], calls: list[Call]) -> set[Step]:
+    """What handles rows between the first and the last step, in files that no step names.
+
+    >>> a, b, c = (("f", f"{name}.py") for name in "abc")
+    >>> calls = [Call(True, c), Call(False, a), Call(True, b), Call(False, c), Call(False, a)]
+    >>> unlisted([a], calls), unlisted([a, b], calls)
+    ({('f', 'b.py')}, set())
+    """
+    files = {file for _, file in steps}
+    ends = {steps[0], steps[-1]}
+    places = [n for n, call in enumerate(calls) if call.step in ends]
+    between = calls[places[0] : places[-1] + 1] if places else []
+    handled = {call.step for call in between if call.rows}
+    return {step for step in handled if step[1] not in files and not is_excepted(step)}
 
 
-def a_batch(folder: Path) -> None:
+def a_filter(session: Session, folder: Path, _seen: Callable[[], bool]) -> None:
+    pq.write_table(pa.table({"a": list(range(100))}), folder / "a.parquet")
+    read = session.read_parquet(str(folder / "a.parquet"))
+    assert read.filter(col("a") > 50).collect().num_rows == 49
+
+
+def a_batch(session: Session, folder: Path, _seen: Callable[[], bool]) -> None:
     for n in range(2):
-        rows = fabric.from_dict({"k": list(range(N_ROWS))})
-        rows.write_csv(str(folder / f"{n}.csv"))
-    with fabric.connect(parallelism=2) as session:
-        rows = session.read_csv([str(folder / f"{n}.csv") for n in range(2)])
-        assert rows.group_by("k").agg(fabric.count().alias("n")).collect().num_rows == N_ROWS
+        pq.write_table(pa.table({"k": list(range(N_ROWS))}), folder / f"{n}.parquet")
+    rows = session.read_parquet([str(folder / f"{n}.parquet") for n in range(2)])
+    assert rows.group_by("k").agg(fabric.count().alias("n")).collect().num_rows == N_ROWS
 
 
-def a_stream(folder: Path) -> None:
-    with fabric.connect(parallelism=2) as session:
-        session.checkpoints(interval_s=0.2, folder=str(folder / "checkpoints"))
-        rows = streams.generator(n_rows=N_ROWS, rows_per_s=2 * N_ROWS, n_splits=2, session=session)
-        counts = rows.with_watermark("ts", "1 second").group_by("key").window("1 second").count()
-        counts.write_stream(streams.to_files(str(folder / "out"), format="parquet")).wait()
+def a_stream(session: Session, folder: Path, seen: Callable[[], bool]) -> None:
+    """Its windows do not end, so that nothing but a snapshot is made of its rows."""
+    session.checkpoints(interval_s=0.2, folder=str(folder / "checkpoints"))
+    rows = streams.generator(rows_per_s=N_ROWS, n_splits=2, session=session)
+    counts = rows.with_watermark("ts", "1 second").group_by("key").window("1000 days").count()
+    job = counts.write_stream(streams.to_files(str(folder / "out"), format="parquet"))
+    wait_until(seen)
+    job.cancel()
+
+
+def a_checkpoint(session: Session, folder: Path, _seen: Callable[[], bool]) -> None:
+    session.checkpoints(interval_s=0.2, folder=str(folder / "checkpoints"))
+    rows = streams.generator(n_rows=N_ROWS, rows_per_s=2 * N_ROWS, n_splits=2, session=session)
+    counts = rows.with_watermark("ts", "1 second").group_by("key").window("1 second").count()
+    counts.write_stream(streams.to_files(str(folder / "out"), format="parquet")).wait()
+
+
+@pytest.fixture(scope="module")
+def tracer(tmp_path_factory: pytest.TempPathFactory) -> Tracer:
+    """One for all jobs; it knows the steps of all walks."""
+    path = tmp_path_factory.mktemp("tour") / "trace"
+    return Tracer(path, [step for steps in walks().values() for step in steps])
+
+
+@pytest.fixture(scope="module")
+def agents(tracer: Tracer) -> Iterator[LocalFabric]:
+    """Two agents and a coordinator, which are traced."""
+    with local_fabric(2, environ=tracer.environ) as local:
+        yield local
+
+
+@pytest.fixture
+def session(agents: LocalFabric) -> Iterator[Session]:
+    """A client of theirs, for one job of two tasks a stage."""
+    address = f"fabric://{agents.address}"
+    with fabric.connect(address, token=agents.token, parallelism=2) as opened:
+        yield opened
+
+
+@contextmanager
+def traced(tracer: Tracer) -> Iterator[Callable[[], list[Call]]]:
+    """What all processes have called since the block began; this one is traced in it."""
+    begin = tracer.path.stat().st_size
+    with tracer.installed():
+        yield partial(calls_of, tracer.path, begin)
 
 
 @pytest.mark.parametrize(
@@ -122,25 +157,50 @@ def a_stream(folder: Path) -> None:
         ("A filter", 25, a_filter),
         ("A batch", 18, a_batch),
         ("A row of a stream", 22, a_stream),
-        ("A checkpoint", 18, a_stream),
+        ("A checkpoint", 18, a_checkpoint),
     ],
 )
-def test_its_steps_are_called_in_order(
-    heading: str, n_files: int, job: Callable[[Path], None], tmp_path: Path
+def test_its_rows_go_the_way_of_the_walk(
+    heading: str, n_files: int, job: Job, *, tracer: Tracer, session: Session, tmp_path: Path
 ) -> None:
     steps = walk(heading)
     assert len(steps) > 10
     assert len({file for _, file in steps}) <= n_files
-    with called(steps) as calls:
-        job(tmp_path)
-    assert missing(in_python(steps), calls) == []
+    with traced(tracer) as calls:
+        job(session, tmp_path, lambda: not missing(in_python(steps), calls()))
+        assert missing(in_python(steps), calls()) == []
+        if job is not a_checkpoint:  # it is the barrier that this walk follows, not the rows
+            assert unlisted(in_python(steps), calls()) == set()
 
 
-def test_a_step_that_is_not_called_is_found() -> None:
+def test_a_step_that_is_not_called_is_found(tmp_path: Path) -> None:
     steps = [*in_python(walk("A filter"))[:3], ("nothing", "fabric/plan/check.py")]
-    with called(steps) as calls:
+    with traced(Tracer(tmp_path / "trace", steps)) as calls:
         fabric.from_dict({"a": [1]}).filter(col("a") > 0)
-    assert missing(steps, calls) == steps[-1:]
+    assert missing(steps, calls()) == steps[-1:]
+
+
+def test_a_file_that_is_not_listed_is_found(
+    tracer: Tracer, session: Session, tmp_path: Path
+) -> None:
+    with traced(tracer) as calls:
+        a_batch(session, tmp_path, bool)
+    steps = in_python(walk("A batch"))
+    for file in ("fabric/agent/router.py", "fabric/flight/remote.py"):
+        left = [step for step in steps if step[1] != file]
+        assert {found for _, found in unlisted(left, calls())} == {file}
+
+
+def test_files_that_threads_of_datafusion_run_are_found(
+    tracer: Tracer, session: Session, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("a\n1\n2\n")
+    with traced(tracer) as calls:
+        assert (
+            session.read_csv(str(tmp_path / "a.csv")).filter(col("a") > 1).collect().num_rows == 1
+        )
+    found = {file for _, file in unlisted(in_python(walk("A filter")), calls())}
+    assert found > {"fabric/operators/fragment/arrow_dataset.py", "fabric/io/files/source.py"}
 
 
 def test_each_walk_is_tried() -> None:

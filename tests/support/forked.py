@@ -141,6 +141,7 @@ def main(descriptor: int) -> int:
         import_module(module)
     from fabric.clients.cli import main as command
     from fabric.process import settle_heap
+    from tests.support import tracer
 
     settle_heap()
     while True:
@@ -151,6 +152,7 @@ def main(descriptor: int) -> int:
         if "reap" in request:
             answer = os.waitpid(request["reap"], 0)[1]
         elif (answer := _fork(tests, request, given[0])) == 0:
+            tracer.install()
             return command.main([*request["arguments"], "--parent", str(os.getppid())])
         else:
             os.close(given[0])

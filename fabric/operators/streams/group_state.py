@@ -100,6 +100,10 @@ class GroupState:
         """All groups."""
         return self._table.ids().astype(np.int64)
 
+    def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The keys of rows."""
+        return [batch.column(name) for name in self._keys.names]
+
     def number(self, keys: Sequence[pa.Array], marks: Mapping[str, Ints]) -> Ids:
         """The group of each row; those below memory come back, new ones are made."""
         if self._looks_up and self.has_cold:

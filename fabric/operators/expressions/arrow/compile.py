@@ -181,12 +181,9 @@ class Compiler:
         return converted(source, dtype, expr), [value_of(value) for value in values]
 
 
-_ONE_ROW = pa.record_batch([pa.nulls(1)], names=["_"])
-
-
 def value_of(compiled: Compiled) -> pa.Scalar:
     """The one value of an expression without columns."""
-    value = compiled.run(Frame.of(_ONE_ROW))
+    value = compiled.run(Frame(().__getitem__, 1))
     return value if isinstance(value, pa.Scalar) else value[0]
 
 

@@ -146,7 +146,7 @@ class ChangingWindows(Changing):
         rows, ends = expanded(spans.first, spans.last, self.ends.step)
         if len(rows) != batch.num_rows:
             batch = batch.take(pa.array(rows))
-        ids = self.state.number(self.shape.key_columns(batch), {_END: ends})
+        ids = self.state.number(self.state.key_columns(batch), {_END: ends})
         self._next = min(self._next, int(ends.min()))
         touched = self.add(ids, batch).touched
         found = self.show(touched[self.after_rows(touched, self._ends(touched))])
@@ -207,7 +207,7 @@ class Running(Changing):
         if not batch.num_rows:
             return []
         if len(self.shape.keys):
-            ids = self.state.number(self.shape.key_columns(batch), {})
+            ids = self.state.number(self.state.key_columns(batch), {})
         else:
             ids = self.state.one(batch.num_rows)
         touched = self.add(ids, batch).touched

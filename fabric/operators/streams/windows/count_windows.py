@@ -52,7 +52,7 @@ class CountWindows(WindowOperator):
 
     def _number(self, batch: pa.RecordBatch) -> Ids:
         if len(self.shape.keys):
-            return self.state.number(self.shape.key_columns(batch), {})
+            return self.state.number(self.state.key_columns(batch), {})
         return self.state.one(batch.num_rows)
 
     def _add(self, rows: RowGroups, batch: pa.RecordBatch) -> None:

@@ -56,7 +56,7 @@ class SessionWindows(Changing):
         batch, times = self.ends.on_time_at(batch)
         if not batch.num_rows:
             return []
-        columns = self.shape.key_columns(batch)
+        columns = self.state.key_columns(batch)
         if self.state.has_cold:
             self._take_back(columns)
         keys = self._table_ids(columns, batch.num_rows)
@@ -223,7 +223,7 @@ class SessionWindows(Changing):
         n_new = int(np.count_nonzero(is_new))
         if n_new:
             rows = pa.array(some_row[is_new])
-            keys = [column.take(rows) for column in self.shape.key_columns(batch)]
+            keys = [column.take(rows) for column in self.state.key_columns(batch)]
             numbers = self._n_made + np.arange(n_new)
             self._n_made += n_new
             self._group_of.values[touched[is_new]] = self.state.number(keys, {_SESSION: numbers})

@@ -56,7 +56,7 @@ class TimeWindows(WindowOperator):
             return []
         self._next = min(self._next, int(spans.first.min()))
         marks = {"last": spans.last, "first": spans.first} if self._shared else {"last": spans.last}
-        ids = self.state.number(self.shape.key_columns(batch), marks)
+        ids = self.state.number(self.state.key_columns(batch), marks)
         self.state.aggregates.update(RowGroups(ids), batch)
         if self.state.is_crowded:
             self._evict(self.state.ids())

@@ -133,16 +133,11 @@ class Shape:
 
     def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:
         self.output = output
-        self._names = [_column(key) for key in node.keys]
-        self.keys = pa.schema([source.field(name) for name in self._names])
+        self.keys = pa.schema([source.field(_column(key)) for key in node.keys])
         self.has_windows = node.has_window_columns
         """Whether starts and ends of windows are put out."""
         self.changes = KIND in output.names
         """Whether results may be replaced by later ones."""
-
-    def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The keys of rows."""
-        return [batch.column(name) for name in self._names]
 
     def rows(
         self,
