@@ -18,7 +18,7 @@ from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.checkpoint.storage import SnapshotStorage
 from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
-from fabric.io.readers.protocol import StreamReader
+from fabric.io.readers.reader import StreamReader
 from fabric.operators.chain import Chain
 from fabric.operators.contract import Context, SnapshotReader
 from fabric.operators.snapshots import key_groups

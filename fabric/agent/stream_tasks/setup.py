@@ -36,7 +36,8 @@ from fabric.cancellation import Cancellation
 from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
-from fabric.io.readers.protocol import Share, StreamReader
+from fabric.io.readers.protocol import Share
+from fabric.io.readers.reader import StreamReader
 from fabric.plan.nodes import Branches, Node, Sink, StreamScan, branch_side
 from fabric.plan.sources import Split
 from fabric.plan.stream import UNREADABLE

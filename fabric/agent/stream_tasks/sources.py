@@ -20,9 +20,9 @@ from fabric.io.readers.protocol import (
     BadRecord,
     Ended,
     Polled,
-    StreamReader,
     Unreadable,
 )
+from fabric.io.readers.reader import StreamReader
 from fabric.plan.stream import UNREADABLE
 from fabric.telemetry.logs import logger
 

@@ -20,8 +20,7 @@ from fabric.io.kafka.splits import (
     key_columns,
     value_columns,
 )
-from fabric.io.readers.protocol import BadRecord, Later
-from fabric.io.readers.reader import Plain
+from fabric.io.readers.protocol import BadRecord, Cursor, Later
 from fabric.plan.places import RowFormat
 from fabric.plan.sources import KafkaStream
 from fabric.telemetry.logs import logger
@@ -37,7 +36,7 @@ NOTHING = Later(1.0)
 GONE_OFFSET = ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET")
 
 
-class Partition(Plain):
+class Partition(Cursor):
     """One partition; see `Cursor`."""
 
     def __init__(
@@ -53,7 +52,7 @@ class Partition(Plain):
         self._n_missed = 0
         """Consecutive metadata requests that did not list the partition."""
         self._assigned = self._stands = self._seen = False
-        self._bad: list[BadRecord] = []
+        self._unreadable: list[BadRecord] = []
 
     def begin(self, next: int, end: int | None) -> None:
         """Set the offset to start at, and the end offset (exclusive; None: unbounded)."""
@@ -91,15 +90,10 @@ class Partition(Plain):
         for one in bad:
             if self._source.on_bad == "fail":
                 raise _unreadable(one)
-        self._bad += bad
+        self._unreadable += bad
         if batch.num_rows:
             return batch
         return None if self._is_over() else Later(0.0)
-
-    def take_unreadable(self) -> list[BadRecord]:
-        """The unreadable records that were left out since the last call."""
-        found, self._bad = self._bad, []
-        return found
 
     def position(self) -> dict[str, Any]:
         """See the module's docstring."""

@@ -31,7 +31,7 @@ from fabric.io.kafka.splits import (
     split_name,
 )
 from fabric.io.readers.protocol import Ended, Later, Poll, Polled, Share
-from fabric.io.readers.reader import CursorReader
+from fabric.io.readers.reader import StreamReader
 from fabric.plan.sources import KafkaStream, Split
 from fabric.telemetry.logs import logger
 
@@ -55,7 +55,7 @@ takes half a kilobyte of the client's heap, whose growth is the main cost after 
 _QUEUE_BYTES_MIN = 64 << 10
 
 
-class KafkaReader(CursorReader):
+class KafkaReader(StreamReader):
     """See `StreamReader`; `schema` has the columns to read, `full` all columns of the scan."""
 
     def __init__(

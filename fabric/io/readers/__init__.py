@@ -24,9 +24,8 @@ from fabric.io.readers.protocol import (
     Poll,
     Polled,
     Share,
-    StreamReader,
 )
-from fabric.io.readers.reader import CursorReader
+from fabric.io.readers.reader import StreamReader
 from fabric.io.readers.replay import ReplayCursor, Rows, Tempo, first_us
 from fabric.io.readers.splits import enumerate_stream, stream_schema
 from fabric.io.readers.tail import GrowingCursor
@@ -82,21 +81,21 @@ def open_reader(
     clock = clock or SystemClock()
     match source:
         case GeneratorStream():
-            return CursorReader(
+            return StreamReader(
                 "generator",
                 lambda split, wake: GeneratorCursor(source, schema, split, clock),
                 clock,
             )
         case NexmarkStream():
-            return CursorReader(
+            return StreamReader(
                 "nexmark", lambda split, wake: NexmarkCursor(source, schema, split, clock), clock
             )
         case ReplayStream():
-            return CursorReader("replay", _replaying(source, schema, clock), clock)
+            return StreamReader("replay", _replaying(source, schema, clock), clock)
         case FollowedFiles(grows=True):
-            return CursorReader("growing", lambda split, wake: GrowingCursor(source, schema), clock)
+            return StreamReader("growing", lambda split, wake: GrowingCursor(source, schema), clock)
         case FollowedFiles():
-            return CursorReader(
+            return StreamReader(
                 "folder", lambda split, wake: FolderCursor(source, schema, split, clock), clock
             )
         case FlightStream():
@@ -105,7 +104,7 @@ def open_reader(
             from fabric.io.readers.flight import FlightCursor
 
             streams = streams_of(current().agent_id)
-            return CursorReader(
+            return StreamReader(
                 "flight", lambda split, wake: FlightCursor(source, schema, split, streams), clock
             )
         case KafkaStream():

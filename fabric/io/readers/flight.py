@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from fabric.errors import ConfigError, DataError
 from fabric.ids import check_name
-from fabric.io.readers.protocol import Later
-from fabric.io.readers.reader import JOINED_ROWS, Plain, can_join, selected
+from fabric.io.readers.protocol import Cursor, Later
+from fabric.io.readers.reader import JOINED_ROWS, can_join, selected
 from fabric.plan.sources import FlightStream, Split
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def check(source: FlightStream) -> None:
             raise ConfigError(f"{name} of a Flight stream must be positive")
 
 
-class FlightCursor(Plain):
+class FlightCursor(Cursor):
     """One split; see `Cursor`. It takes puts from the first `read` on."""
 
     def __init__(

@@ -36,8 +36,8 @@ from fabric.io.files.folders import ENDINGS, Listed
 from fabric.io.files.options import check_known
 from fabric.io.local_files import reading
 from fabric.io.readers.ordered_files import FORMATS, Pieces, rows_of_file
-from fabric.io.readers.protocol import Later, Unreadable
-from fabric.io.readers.reader import Plain, whole
+from fabric.io.readers.protocol import Cursor, Later, Unreadable
+from fabric.io.readers.reader import whole
 from fabric.io.schemas import checked_schema, texts_for_nulls
 from fabric.plan.sources import EMPTY_SCHEMA, FollowedFiles, Split
 
@@ -114,7 +114,7 @@ def _said_for_streams(todo: str) -> Iterator[None]:
         raise DataError(f"{error.message.rpartition('; ')[0]}; {todo}") from error
 
 
-class FolderCursor(Plain):
+class FolderCursor(Cursor):
     """One split of the folder; see `Cursor`."""
 
     def __init__(self, source: FollowedFiles, schema: pa.Schema, split: Split, clock: Clock):
@@ -147,11 +147,6 @@ class FolderCursor(Plain):
                 self._row += batch.num_rows
                 return batch
             self._end_file()
-
-    def take_unreadable(self) -> list[Unreadable]:
-        """Files whose rest is no use."""
-        found, self._unreadable = self._unreadable, []
-        return found
 
     def position(self) -> dict[str, Any]:
         """The file in work, and what was read before."""

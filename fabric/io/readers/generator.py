@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fabric.clock import Clock
 from fabric.errors import ConfigError
 from fabric.io.readers.protocol import Later
-from fabric.io.readers.reader import Ahead, Pace, Plain, selected, whole
+from fabric.io.readers.reader import MadeCursor, Pace, selected, whole
 from fabric.plan.sources import GeneratorStream, Split
 
 SCHEMA = pa.schema(
@@ -43,12 +43,6 @@ def check(source: GeneratorStream) -> None:
         raise ConfigError(f"n_splits of a generator must be positive, got {source.n_splits}")
     if not 1 <= source.n_keys <= _KEYS_MAX:
         raise ConfigError(f"n_keys of a generator is 1 to {_KEYS_MAX}, got {source.n_keys}")
-
-
-def names(source: GeneratorStream) -> list[str]:
-    """The ids of its splits."""
-    check(source)
-    return [f"{index}-of-{source.n_splits}" for index in range(source.n_splits)]
 
 
 def n_rows_of(total: int, index: int, n_splits: int) -> int:
@@ -89,46 +83,31 @@ def mixed(numbers: NDArray[np.uint64], stream: int) -> NDArray[np.uint64]:
     return z
 
 
-class GeneratorCursor(Plain):
+class GeneratorCursor(MadeCursor):
     """One split; see `Cursor`."""
 
     def __init__(self, source: GeneratorStream, schema: pa.Schema, split: Split, clock: Clock):
         self._source, self._names, self._clock = source, schema.names, clock
         self._index = int(split.uri.partition("-")[0])
         n = source.n_splits
-        self._end = n_rows_of(source.n_rows, self._index, n) if source.n_rows else None
-        self._pace = Pace(source.rows_per_s, self._index, n, clock) if source.rows_per_s else None
-        self._ahead = Ahead(self._made, self._end)
-        self._row, self._start_us = 0, source.start_us
+        end = n_rows_of(source.n_rows, self._index, n) if source.n_rows else None
+        pace = Pace(source.rows_per_s, self._index, n, clock) if source.rows_per_s else None
+        super().__init__(end, _BATCH_ROWS, pace)
+        self._start_us = source.start_us
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """See `Cursor.read`."""
         self._begun_us()
-        end = self._row + min(rows_max, _BATCH_ROWS)
-        if self._end is not None:
-            end = min(end, self._end)
-            if end <= self._row:
-                return None
-        if self._pace is not None:
-            end = min(end, self._pace.due(self._row, self.gather_s))
-            if end <= self._row:
-                return Later(self._pace.wait_s(self._row, self.gather_s))
-        make = self._made if self._pace is None else self._ahead.rows
-        batch = make(self._row, end)
-        self._row = end
-        return batch
-
-    def head(self) -> float:
-        """How far it is."""
-        return float(self._row)
+        return super().read(rows_max)
 
     def position(self) -> dict[str, Any]:
         """The next row, and when event time began."""
-        return {"row": self._row, "start_us": self._begun_us()}
+        return {**super().position(), "start_us": self._begun_us()}
 
     def seek(self, position: dict[str, Any]) -> None:
         """See `Cursor.seek`."""
-        self._row, self._start_us = whole(position, "row"), whole(position, "start_us")
+        super().seek(position)
+        self._start_us = whole(position, "start_us")
 
     def _made(self, begin: int, end: int) -> pa.RecordBatch:
         table = rows(self._source, self._index, begin, end, self._begun_us())

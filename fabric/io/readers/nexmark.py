@@ -22,8 +22,7 @@ from fabric._cython.kernels.take import take
 from fabric.clock import Clock
 from fabric.errors import ConfigError
 from fabric.io.readers.generator import n_rows_of
-from fabric.io.readers.protocol import Later
-from fabric.io.readers.reader import Ahead, Pace, Plain, whole
+from fabric.io.readers.reader import MadeCursor, Pace
 from fabric.plan.sources import NexmarkStream, Split
 
 EPOCH = 50
@@ -83,12 +82,6 @@ def schema(source: NexmarkStream) -> pa.Schema:
     return SCHEMAS[source.table]
 
 
-def names(source: NexmarkStream) -> list[str]:
-    """The ids of its splits."""
-    check(source)
-    return [f"{index}-of-{source.n_splits}" for index in range(source.n_splits)]
-
-
 def n_rows(source: NexmarkStream, index: int) -> int:
     """How many rows split `index` has, where the stream has `n_events` in all."""
     first, count = TABLES[source.table]
@@ -120,48 +113,17 @@ def rows(
     return batch.slice(begin - first * count, end - begin)
 
 
-class NexmarkCursor(Plain):
+class NexmarkCursor(MadeCursor):
     """One split; see `Cursor`."""
 
     def __init__(self, source: NexmarkStream, columns: pa.Schema, split: Split, clock: Clock):
         self._source, self._wanted = source, columns.names
-        self._index, self._row = int(split.uri.partition("-")[0]), 0
-        self._end = n_rows(source, self._index) if source.n_events else None
-        self._first, self._count = TABLES[source.table]
-        self._pace: Pace | None = None
-        self._ahead = Ahead(self._made, self._end)
-        if source.events_per_s:
-            # A row of the table stands for as many events as it takes to have one.
-            rate = source.events_per_s * self._count / EPOCH
-            self._pace = Pace(rate, self._index, source.n_splits, clock)
-
-    def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
-        """See `Cursor.read`."""
-        end = self._row + min(rows_max, _EPOCHS_MAX * self._count)
-        if self._end is not None:
-            end = min(end, self._end)
-            if end <= self._row:
-                return None
-        if self._pace is not None:
-            end = min(end, self._pace.due(self._row, self.gather_s))
-            if end <= self._row:
-                return Later(self._pace.wait_s(self._row, self.gather_s))
-        make = self._made if self._pace is None else self._ahead.rows
-        batch = make(self._row, end)
-        self._row = end
-        return batch
-
-    def head(self) -> float:
-        """How far it is."""
-        return float(self._row)
-
-    def position(self) -> dict[str, Any]:
-        """The next row."""
-        return {"row": self._row}
-
-    def seek(self, position: dict[str, Any]) -> None:
-        """See `Cursor.seek`."""
-        self._row = whole(position, "row")
+        self._index, count = int(split.uri.partition("-")[0]), TABLES[source.table][1]
+        # A row of the table stands for as many events as it takes to have one.
+        rate = source.events_per_s * count / EPOCH
+        pace = Pace(rate, self._index, source.n_splits, clock) if rate else None
+        end = n_rows(source, self._index) if source.n_events else None
+        super().__init__(end, _EPOCHS_MAX * count, pace)
 
     def _made(self, begin: int, end: int) -> pa.RecordBatch:
         return rows(self._source, self._wanted, self._index, begin, end)

@@ -20,8 +20,8 @@ from fabric.errors import DataError
 from fabric.io.files import csv, ipc, ndjson, parquet
 from fabric.io.files.source import is_plain, read_split
 from fabric.io.read_threads import outside
-from fabric.io.readers.protocol import Later
-from fabric.io.readers.reader import Plain, selected, whole
+from fabric.io.readers.protocol import Cursor, Later
+from fabric.io.readers.reader import selected, whole
 from fabric.io.readers.replay import LAST, Places, Tempo, places
 from fabric.plan.places import OptionValue
 from fabric.plan.sources import FileSource, ReplayStream, Split
@@ -30,7 +30,7 @@ _ROWS_AHEAD = 65_536
 """The order of so many rows is known at once."""
 
 
-class FileReplayCursor(Plain):
+class FileReplayCursor(Cursor):
     """One file; see `Cursor`."""
 
     def __init__(

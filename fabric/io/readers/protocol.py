@@ -1,18 +1,18 @@
-"""What every reader of a stream has.
+"""What readers of streams answer, and what each source brings.
 
-One job: `StreamReader`, the words that `poll` answers with, and `Cursor`, the part that differs
-from source to source. One thread owns a reader; only `interrupt` may come from another one.
-Positions of splits travel as canonical JSON with a version and the kind of source, so that a
-position is never taken for another source's.
+One job: the answers of `StreamReader.poll`, and `Cursor`, the part that differs from source to
+source. Positions of splits travel as canonical JSON with a version and the kind of source, so that
+a position is never taken for another source's.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -46,47 +46,6 @@ class Poll(Enum):
 
 
 IDLE, END = Poll.IDLE, Poll.END
-
-
-class StreamReader(Protocol):
-    """The splits that one task reads. Calls: open, [seek], then the others; close at the end."""
-
-    def open(self, splits: Sequence[Split]) -> None:
-        """Take these splits (perhaps none: then the stream has ended), from their beginnings."""
-
-    def seek(self, positions: Mapping[str, bytes]) -> None:
-        """Go on where `positions` say; splits that they leave out begin at the beginning."""
-
-    def poll(self, rows_max: int, wait_s: float, gather_s: float = 0.0) -> Polled | Ended | Poll:
-        """At most `rows_max` rows of one split, or `IDLE` after about `wait_s` without any.
-
-        Rows may be kept for `gather_s` so that more of them are handed out at once; not where
-        `rows_max` of a split are there.
-        """
-
-    def take_unreadable(self) -> Sequence[Unreadable | BadRecord]:
-        """What `poll` has left out since the last call; positions count it as read."""
-
-    def counts(self) -> dict[str, int]:
-        """What it knows of its splits in numbers, such as how many rows wait, by name."""
-
-    def pause(self, splits: frozenset[str]) -> None:
-        """Hand out nothing of these until the next call says otherwise."""
-
-    def positions(self) -> dict[str, bytes]:
-        """By split: where to go on behind what `poll` has handed out."""
-
-    def on_complete(self, checkpoint: int) -> None:
-        """A checkpoint with the positions of the last `on_barrier` of this id is complete."""
-
-    def on_barrier(self, checkpoint: int) -> dict[str, bytes]:
-        """The `positions` that checkpoint `checkpoint` holds."""
-
-    def interrupt(self) -> None:
-        """From any thread: a `poll` that waits, else the next one that would, answers `IDLE`."""
-
-    def close(self) -> None:
-        """Let go of files and memory; nothing is called afterwards but `interrupt`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,34 +101,41 @@ class Later:
     seconds: float
 
 
-class Cursor(Protocol):
+class Cursor(ABC):
     """One split being read, without any waiting."""
 
-    gather_s: float
+    gather_s: float = 0.0
     """How long rows may be kept to be handed out together; a clock that deals out goes by it."""
+    _unreadable: Sequence[Unreadable | BadRecord] = ()
 
+    @abstractmethod
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """The next rows (at least one), or when to ask again; None at the end, for ever."""
 
     def take_unreadable(self) -> Sequence[Unreadable | BadRecord]:
         """What `read` has left out since the last call."""
+        found, self._unreadable = self._unreadable, []
+        return found
 
     def head(self) -> float:
         """Who has the least is read first, e.g. event time; the same for all: in turn."""
+        return 0.0
 
+    @abstractmethod
     def position(self) -> dict[str, Any]:
         """Where it is, for `seek`: small and JSON."""
 
+    @abstractmethod
     def seek(self, position: dict[str, Any]) -> None:
         """Go to where `position` was taken."""
 
-    def on_barrier(self, checkpoint: int) -> None:
+    def on_barrier(self, checkpoint: int) -> None:  # noqa: B027 (few cursors have any)
         """The position as of now goes into this checkpoint."""
 
-    def on_complete(self, checkpoint: int) -> None:
+    def on_complete(self, checkpoint: int) -> None:  # noqa: B027 (few cursors have any)
         """That checkpoint is complete: what came before its barrier will not be asked for again."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (few cursors have any)
         """Let go of everything."""
 
 

@@ -1,18 +1,21 @@
-"""A `StreamReader` over one cursor a split.
+"""The reader of a stream, over one cursor a split.
 
-One job: who is read next, waiting, pauses and positions; what differs from source to source is the
-`Cursor`. Of the splits that have rows the one with the least `head` is read, so that splits in
-event-time order stay side by side; those that are alike take turns. A split that had no more rows
-is asked again at the next step of the clock, so that what trickles in is handed out together.
+One job: `StreamReader`: who is read next, waiting, pauses and positions; what differs from source
+to source is the `Cursor`. Of the splits that have rows the one with the least `head` is read, so
+that splits in event-time order stay side by side; those that are alike take turns. A split that had
+no more rows is asked again at the next step of the clock, so that what trickles in is handed out
+together.
 
 `Pace` says how many rows of a split are due, a rate against a monotonic clock; `Ahead` has rows
 that are made many at a time and dealt a few at a time. A pace begins with the first question, so
-that a restored split goes on at its rate instead of making up for the time away.
+that a restored split goes on at its rate instead of making up for the time away. `MadeCursor` is
+a cursor of such rows.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -58,8 +61,12 @@ class _Turn:
     """It has no rows that are to go before."""
 
 
-class CursorReader:
-    """See `StreamReader`; `kind` marks its positions, `open_cursor` opens a split."""
+class StreamReader:
+    """The splits that one task reads. Calls: open, [seek], then the others; close at the end.
+
+    One thread owns a reader; only `interrupt` may come from another one. `kind` marks its
+    positions, `open_cursor` opens a split.
+    """
 
     def __init__(self, kind: str, open_cursor: OpenCursor, clock: Clock) -> None:
         self._kind, self._open_cursor, self._clock = kind, open_cursor, clock
@@ -71,21 +78,28 @@ class CursorReader:
         self._woken, self._interrupted = Event(), Event()
 
     def open(self, splits: Sequence[Split]) -> None:
-        """See `StreamReader.open`."""
+        """Take these splits (perhaps none: then the stream has ended), from their beginnings."""
         for split in splits:
             if split.uri in self._turns:
                 raise InternalError(f"split {split.uri!r} is given to one task twice")
             self._turns[split.uri] = _Turn(self._open_cursor(split, self._woken.set))
 
     def seek(self, positions: Mapping[str, bytes]) -> None:
-        """See `StreamReader.seek`; raises `DataError` for a position of another source."""
+        """Go on where `positions` say; splits that they leave out begin at the beginning.
+
+        Raises `DataError` for a position of another source.
+        """
         if unknown := sorted(positions.keys() - self._turns.keys()):
             raise InternalError(f"a position of split {unknown[0]!r}, which is not read here")
         for split, data in positions.items():
             self._turns[split].cursor.seek(decode(self._kind, split, data))
 
     def poll(self, rows_max: int, wait_s: float, gather_s: float = 0.0) -> Polled | Ended | Poll:
-        """See `StreamReader.poll`."""
+        """At most `rows_max` rows of one split, or `IDLE` after about `wait_s` without any.
+
+        Rows may be kept for `gather_s` so that more of them are handed out at once; not where
+        `rows_max` of a split are there.
+        """
         self._gather_s = min(gather_s, GATHER_MAX_S)
         for turn in self._turns.values():
             turn.cursor.gather_s = gather_s
@@ -102,42 +116,42 @@ class CursorReader:
             wait_s -= waited
 
     def counts(self) -> dict[str, int]:
-        """See `StreamReader.counts`."""
+        """What it knows of its splits in numbers, such as how many rows wait, by name."""
         return {}
 
     def take_unreadable(self) -> Sequence[Unreadable | BadRecord]:
-        """See `StreamReader.take_unreadable`."""
+        """What `poll` has left out since the last call; positions count it as read."""
         found, self._unreadable = self._unreadable, []
         return found
 
     def pause(self, splits: frozenset[str]) -> None:
-        """See `StreamReader.pause`."""
+        """Hand out nothing of these until the next call says otherwise."""
         self._paused = splits
 
     def positions(self) -> dict[str, bytes]:
-        """See `StreamReader.positions`."""
+        """By split: where to go on behind what `poll` has handed out."""
         return {
             split: encode(self._kind, turn.cursor.position()) for split, turn in self._turns.items()
         }
 
     def on_barrier(self, checkpoint: int) -> dict[str, bytes]:
-        """See `StreamReader.on_barrier`."""
+        """The `positions` that checkpoint `checkpoint` holds."""
         for turn in self._turns.values():
             turn.cursor.on_barrier(checkpoint)
         return self.positions()
 
     def on_complete(self, checkpoint: int) -> None:
-        """See `StreamReader.on_complete`."""
+        """A checkpoint with the positions of the last `on_barrier` of this id is complete."""
         for turn in self._turns.values():
             turn.cursor.on_complete(checkpoint)
 
     def interrupt(self) -> None:
-        """See `StreamReader.interrupt`."""
+        """From any thread: a `poll` that waits, else the next one that would, answers `IDLE`."""
         self._interrupted.set()
         self._woken.set()
 
     def close(self) -> None:
-        """See `StreamReader.close`."""
+        """Let go of files and memory; nothing is called afterwards but `interrupt`."""
         for turn in self._turns.values():
             turn.cursor.close()
         self._turns = {}
@@ -171,30 +185,6 @@ class CursorReader:
 
 def _order(entry: tuple[str, _Turn]) -> tuple[float, int]:
     return entry[1].cursor.head(), entry[1].last
-
-
-class Plain:
-    """What most cursors have in common: no preference, no acknowledgement, nothing to close."""
-
-    gather_s = 0.0
-    """See `Cursor.gather_s`."""
-
-    def take_unreadable(self) -> Sequence[Unreadable | BadRecord]:
-        """All can be read, or is an error."""
-        return []
-
-    def head(self) -> float:
-        """See `Cursor.head`."""
-        return 0.0
-
-    def on_barrier(self, checkpoint: int) -> None:
-        """Nobody waits for acknowledgements."""
-
-    def on_complete(self, checkpoint: int) -> None:
-        """Nobody waits for acknowledgements."""
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def can_join(schema: pa.Schema) -> bool:
@@ -303,3 +293,46 @@ class Ahead:
             self._end = last if self._n_rows is None else min(last, self._n_rows)
             self._made = self._make(self._begin, self._end)
         return self._made.slice(begin - self._begin, end - begin)
+
+
+class MadeCursor(Cursor):
+    """One split whose rows are made by number: at most `rows_max` at once, at the pace of `pace`.
+
+    `n_rows` are all there will ever be; None: there is no end.
+    """
+
+    def __init__(self, n_rows: int | None, rows_max: int, pace: Pace | None) -> None:
+        self._end, self._rows_max, self._pace = n_rows, rows_max, pace
+        self._ahead, self._row = Ahead(self._made, n_rows), 0
+
+    def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
+        """See `Cursor.read`."""
+        end = self._row + min(rows_max, self._rows_max)
+        if self._end is not None:
+            end = min(end, self._end)
+            if end <= self._row:
+                return None
+        if self._pace is not None:
+            end = min(end, self._pace.due(self._row, self.gather_s))
+            if end <= self._row:
+                return Later(self._pace.wait_s(self._row, self.gather_s))
+        make = self._made if self._pace is None else self._ahead.rows
+        batch = make(self._row, end)
+        self._row = end
+        return batch
+
+    def head(self) -> float:
+        """How far it is."""
+        return float(self._row)
+
+    def position(self) -> dict[str, Any]:
+        """The next row."""
+        return {"row": self._row}
+
+    def seek(self, position: dict[str, Any]) -> None:
+        """See `Cursor.seek`."""
+        self._row = whole(position, "row")
+
+    @abstractmethod
+    def _made(self, begin: int, end: int) -> pa.RecordBatch:
+        """Rows `begin` to `end`."""

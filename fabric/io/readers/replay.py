@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.take import take
 from fabric.clock import Clock
 from fabric.errors import InternalError, NotFoundError
-from fabric.io.readers.protocol import Later
-from fabric.io.readers.reader import Plain, selected, whole
+from fabric.io.readers.protocol import Cursor, Later
+from fabric.io.readers.reader import selected, whole
 from fabric.io.sources import read_split
 from fabric.plan.sources import ReplayStream, Split
 from fabric.plan.types import flat_type
@@ -159,7 +159,7 @@ def _taken(column: pa.Array | pa.ChunkedArray, indices: pa.Array) -> pa.Array | 
         return take(whole, indices.to_numpy().astype(np.uint32))
 
 
-class ReplayCursor(Plain):
+class ReplayCursor(Cursor):
     """One split; see `Cursor`."""
 
     def __init__(self, rows: Rows, source: ReplayStream, schema: pa.Schema, split_id: str,

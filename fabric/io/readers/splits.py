@@ -85,14 +85,16 @@ def enumerate_stream(source: StreamSource, splits_of: SplitsOf | None = None) ->
     """The splits of a stream; raises `ConfigError` for a source that can't be read."""
     match source:
         case GeneratorStream():
-            return [Split(name) for name in generator.names(source)]
+            generator.check(source)
+            return _numbered(source.n_splits)
         case NexmarkStream():
-            return [Split(name) for name in nexmark.names(source)]
+            nexmark.check(source)
+            return _numbered(source.n_splits)
         case ReplayStream():
             return _replayed(source, splits_of or _one_part)
         case FollowedFiles():
             folder.check(source)
-            return [Split(f"{i}-of-{source.n_splits}") for i in range(source.n_splits)]
+            return _numbered(source.n_splits)
         case FlightStream():
             flight.check(source)
             return [Split(f"{source.name}-{i}") for i in range(source.n_splits)]
@@ -100,6 +102,10 @@ def enumerate_stream(source: StreamSource, splits_of: SplitsOf | None = None) ->
             from fabric.io.kafka.splits import enumerate_partitions
 
             return enumerate_partitions(source)
+
+
+def _numbered(n_splits: int) -> list[Split]:
+    return [Split(f"{index}-of-{n_splits}") for index in range(n_splits)]
 
 
 def _one_part(source: Source) -> list[Split]:

@@ -20,8 +20,8 @@ from fabric.io import local_files
 from fabric.io.files import csv, ndjson
 from fabric.io.local_files import first_line, reading
 from fabric.io.readers.ordered_files import Pieces
-from fabric.io.readers.protocol import Later, Unreadable
-from fabric.io.readers.reader import Plain, whole
+from fabric.io.readers.protocol import Cursor, Later, Unreadable
+from fabric.io.readers.reader import whole
 from fabric.plan.sources import FollowedFiles
 
 BLOCK_BYTES, LINE_BYTES_MAX = 4 << 20, 64 << 20
@@ -30,7 +30,7 @@ DATA_BYTES_MAX = 64 << 10
 """Of a line that can't be read so much is told."""
 
 
-class GrowingCursor(Plain):
+class GrowingCursor(Cursor):
     """The only split; see `Cursor`."""
 
     def __init__(self, source: FollowedFiles, schema: pa.Schema) -> None:
@@ -68,11 +68,6 @@ class GrowingCursor(Plain):
                     return batch
                 self._begin, self._skip, self._pieces = self._begin + self._n_bytes, 0, None
                 self._told = 0
-
-    def take_unreadable(self) -> list[Unreadable]:
-        """Lines that are no use."""
-        found, self._unreadable = self._unreadable, []
-        return found
 
     def position(self) -> dict[str, Any]:
         """Byte and row, and where it ends; a block may have grown when it is read again."""

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from fabric.agent.stream_tasks.edges import Meeting
 from fabric.agent.stream_tasks.sources import ROWS_MAX, ROWS_MIN, TARGET_S, BatchSize, Read, Sources
-from fabric.io.readers.protocol import Polled, StreamReader
+from fabric.io.readers.protocol import Polled
+from fabric.io.readers.reader import StreamReader
 
 N_TURNS = 20
 

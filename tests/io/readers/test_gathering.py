@@ -7,15 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fabric.io.readers.protocol import IDLE, Later, Polled
-from fabric.io.readers.reader import GATHER_MAX_S, STEP_S, CursorReader, Pace, Plain
+from fabric.io.readers.protocol import IDLE, Cursor, Later, Polled
+from fabric.io.readers.reader import GATHER_MAX_S, STEP_S, Pace, StreamReader
 from fabric.plan.sources import Split
 from fabric.testing.clock import ManualClock
 
 STEP = 2.0**-6
 
 
-class Trickle(Plain):
+class Trickle(Cursor):
     """A split that somebody else fills."""
 
     def __init__(self) -> None:
@@ -45,13 +45,13 @@ def trickle() -> Trickle:
 
 
 @pytest.fixture
-def reader(clock: ManualClock, trickle: Trickle) -> CursorReader:
-    made = CursorReader("trickle", lambda split, wake: trickle, clock)
+def reader(clock: ManualClock, trickle: Trickle) -> StreamReader:
+    made = StreamReader("trickle", lambda split, wake: trickle, clock)
     made.open([Split("all")])
     return made
 
 
-def polled(reader: CursorReader, gather_s: float = STEP, rows_max: int = 100) -> int:
+def polled(reader: StreamReader, gather_s: float = STEP, rows_max: int = 100) -> int:
     found = reader.poll(rows_max, 0.0, gather_s)
     if found is IDLE:
         return 0
@@ -60,7 +60,7 @@ def polled(reader: CursorReader, gather_s: float = STEP, rows_max: int = 100) ->
 
 
 def test_what_trickles_in_is_handed_out_at_the_next_step(
-    clock: ManualClock, trickle: Trickle, reader: CursorReader
+    clock: ManualClock, trickle: Trickle, reader: StreamReader
 ) -> None:
     trickle.there = 1
     assert (polled(reader), polled(reader)) == (1, 0)  # after a pause at once
@@ -73,7 +73,7 @@ def test_what_trickles_in_is_handed_out_at_the_next_step(
 
 
 def test_where_nothing_may_be_kept_every_row_comes_by_itself(
-    clock: ManualClock, trickle: Trickle, reader: CursorReader
+    clock: ManualClock, trickle: Trickle, reader: StreamReader
 ) -> None:
     for _ in range(8):
         trickle.there += 1
@@ -81,13 +81,13 @@ def test_where_nothing_may_be_kept_every_row_comes_by_itself(
         assert (polled(reader, 0.0), polled(reader, 0.0)) == (1, 0)
 
 
-def test_full_batches_are_never_waited_for(trickle: Trickle, reader: CursorReader) -> None:
+def test_full_batches_are_never_waited_for(trickle: Trickle, reader: StreamReader) -> None:
     trickle.there = 1_000
     assert [polled(reader) for _ in range(11)] == [100] * 10 + [0]  # the clock stands still
 
 
 def test_buffers_of_others_are_emptied_in_time_whatever_the_latency(
-    clock: ManualClock, trickle: Trickle, reader: CursorReader
+    clock: ManualClock, trickle: Trickle, reader: StreamReader
 ) -> None:
     trickle.there = 1
     assert (polled(reader, 10.0), polled(reader, 10.0)) == (1, 0)
@@ -97,7 +97,7 @@ def test_buffers_of_others_are_emptied_in_time_whatever_the_latency(
 
 
 def test_a_split_that_is_to_wait_is_not_looked_at(
-    clock: ManualClock, trickle: Trickle, reader: CursorReader
+    clock: ManualClock, trickle: Trickle, reader: StreamReader
 ) -> None:
     trickle.there = 1
     assert (polled(reader), polled(reader)) == (1, 0)
