@@ -84,7 +84,7 @@ def _asked_splits(scan: Scan | StreamScan, around: Surroundings, n: int) -> Sequ
     source = source.source if isinstance(source, ReplayStream) else source
     if around.embedded or not isinstance(source, FlightSource):
         return _scan_splits(scan, around, n)
-    from fabric.io.flight.source import asked
+    from fabric.io.flight_server import asked
 
     return asked(source.uri, lambda: _scan_splits(scan, around, n), around.ask_s)
 

@@ -65,7 +65,7 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
     target = sink.target
     try:
         if isinstance(target, FileTarget):
-            from fabric.io.sinks import check_target
+            from fabric.io.sinks.dispatch import check_target
 
             check_target(target, schema_of(sink.input))
         elif isinstance(target, StreamFileTarget):
@@ -95,7 +95,7 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sin
         return
     if target.mode == "create" and current is not None:
         if of_stream:
-            from fabric.io.dataset import stream_refused
+            from fabric.io.dataset.sink import stream_refused
 
             raise stream_refused(current)
         raise ConfigError(

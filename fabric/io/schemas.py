@@ -10,6 +10,7 @@ from collections import Counter
 
 import pyarrow as pa
 
+from fabric._cython.codecs.codec import flat_type as layout_type
 from fabric._cython.codecs.codec import in_layout
 from fabric.errors import DataError
 from fabric.plan.types import flat_type
@@ -90,6 +91,11 @@ def texts_for_nulls(schema: pa.Schema) -> pa.Schema:
     return pa.schema([
         (f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in schema
     ])  # fmt: skip
+
+
+def flat_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns without encodings and views, as native codecs name their types."""
+    return pa.schema([(field.name, layout_type(field.type)) for field in schema])
 
 
 def flat_column(column: pa.Array) -> pa.Array:

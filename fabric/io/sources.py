@@ -112,11 +112,11 @@ def _serve(source: Source) -> Any:
 
             return memory
         case DatasetSource():
-            from fabric.io import dataset
+            from fabric.io.dataset import source as dataset
 
             return dataset
         case FlightSource():
-            from fabric.io import flight
+            from fabric.io import flight_server as flight
 
             return flight
         case _:

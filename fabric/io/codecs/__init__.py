@@ -16,7 +16,8 @@ The decoders (`fabric._cython.codecs`) document null, missing, repeated and bad 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol, TypeAlias
@@ -83,17 +84,13 @@ def check_format(format: RowFormat, schema: pa.Schema, *, writes: bool) -> None:
         If the format can't represent a column, or the registry would reject the schema.
     """
     codec, options = _codec(format), _options(format)
-    try:
+    with _refusing(format):
         if codec.check is not None:
             codec.check(format, schema, writes=writes)
         elif writes:
             codec.encoder(format, schema, options)
         else:
             codec.decoder(format, schema, schema, options)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise PlanError(f"{format.name}: {error}") from error
 
 
 def make_decoder(
@@ -108,12 +105,8 @@ def make_decoder(
     """
     names = schema.names if columns is None else columns
     wanted = pa.schema([schema.field(name) for name in names])
-    try:
+    with _refusing(format):
         return _codec(format).decoder(format, schema, wanted, _options(format))
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise PlanError(f"{format.name}: {error}") from error
 
 
 def make_encoder(format: RowFormat, schema: pa.Schema) -> RowEncoder:
@@ -124,8 +117,15 @@ def make_encoder(format: RowFormat, schema: pa.Schema) -> RowEncoder:
     ConfigError, PlanError
         As `check_format`.
     """
-    try:
+    with _refusing(format):
         return _codec(format).encoder(format, schema, _options(format))
+
+
+@contextmanager
+def _refusing(format: RowFormat) -> Iterator[None]:
+    """What a codec says of columns, as a `PlanError` that names the format."""
+    try:
+        yield
     except ConfigError:
         raise
     except ValueError as error:

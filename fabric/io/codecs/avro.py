@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric._cython.codecs.avro import AvroDecoder, AvroEncoder
-from fabric._cython.codecs.codec import flat_type
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io.codecs.avro_arrow import arrow_schema, derived_avro
 from fabric.io.codecs.avro_nodes import Program
 from fabric.io.codecs.avro_reader import avro_program
 from fabric.io.codecs.avro_schema import AvroType, parse_avro, written
 from fabric.io.codecs.avro_writer import written_program
-from fabric.io.schema_registry.written_schema import (
+from fabric.io.schema_registry.subjects import (
     WrittenSchema,
+    check_kind,
     check_registered,
     header_of,
+    newest_schema,
     written_schema,
 )
+from fabric.io.schemas import flat_schema
 from fabric.plan.places import RowFormat
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def avro_decoder(format: RowFormat, columns: pa.Schema) -> AvroDecoder:
         If a column can't be read from the schema.
     """
     reader = parse_avro(format.schema_text) if format.schema_text else None
-    flat = _flat(columns)
+    flat = flat_schema(columns)
     if not format.registry:
         if reader is None:
             raise PlanError("Avro without a registry needs a schema; write: formats.avro(schema)")
@@ -96,7 +98,7 @@ def check_avro(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
     if not writes:
         avro = _read_as(format, format.subject)
         if avro is not None:
-            avro_program(avro, _flat(columns), avro if format.registry else None)
+            avro_program(avro, flat_schema(columns), avro if format.registry else None)
         return
     schema, avro = _written_as(format, columns)
     _program(columns, avro)
@@ -111,33 +113,25 @@ def registered_avro(found: Registered) -> AvroType:
     DataError
         If the schema is not an Avro schema.
     """
-    if found.kind != "AVRO":
-        raise DataError(f"schema {found.id} of the registry is {found.kind}, expected AVRO")
+    check_kind(found, "AVRO")
     return parse_avro(found.text, [text for _, text in found.needed])
 
 
 def _program(columns: pa.Schema, avro: AvroType) -> Program:
-    return written_program(_flat(columns), avro)
-
-
-def _flat(columns: pa.Schema) -> pa.Schema:
-    return pa.schema([(one.name, flat_type(one.type)) for one in columns])
+    return written_program(flat_schema(columns), avro)
 
 
 def _read_as(format: RowFormat, subject: str) -> AvroType | None:
     """The reader's schema: the given one, or the newest of its subject."""
     if format.schema_text:
         return parse_avro(format.schema_text)
-    if not format.registry or not subject:
-        return None
-    from fabric.io.schema_registry.client import registry_of
-
-    return registered_avro(registry_of(format).newest(subject))
+    found = newest_schema(format, subject, "AVRO")
+    return None if found is None else registered_avro(found)
 
 
 def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[WrittenSchema, AvroType]:
     def derived() -> str:
-        return written(derived_avro(_flat(columns), record_name(format)))
+        return written(derived_avro(flat_schema(columns), record_name(format)))
 
     found = written_schema(format, "AVRO", derived)
     return found, parse_avro(found.text, [text for _, text in found.needed])

@@ -25,11 +25,12 @@ import json
 import pyarrow as pa
 
 from fabric._cython.codecs.json import JsonDecoder, JsonEncoder
-from fabric.errors import DataError, PlanError
-from fabric.io.schema_registry.written_schema import (
+from fabric.errors import PlanError
+from fabric.io.schema_registry.subjects import (
     WrittenSchema,
     check_registered,
     header_of,
+    newest_schema,
     written_schema,
 )
 from fabric.plan.places import RowFormat
@@ -81,14 +82,8 @@ def check_json(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
 def _text(format: RowFormat, subject: str) -> str | None:
     if format.schema_text:
         return format.schema_text
-    if not format.registry or not subject:
-        return None
-    from fabric.io.schema_registry.client import registry_of
-
-    found = registry_of(format).newest(subject)
-    if found.kind != "JSON":
-        raise DataError(f"schema {found.id} of the registry is {found.kind}, expected JSON")
-    return found.text
+    found = newest_schema(format, subject, "JSON")
+    return None if found is None else found.text
 
 
 def _written_as(format: RowFormat, columns: pa.Schema) -> WrittenSchema:

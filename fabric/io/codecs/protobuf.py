@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 
-from fabric._cython.codecs.codec import flat_type
 from fabric._cython.codecs.protobuf import ProtobufDecoder, ProtobufEncoder
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io.codecs.avro_nodes import varint
@@ -28,12 +27,15 @@ from fabric.io.codecs.protobuf_schema import (
     message_at,
     message_of,
 )
-from fabric.io.schema_registry.written_schema import (
+from fabric.io.schema_registry.subjects import (
     WrittenSchema,
+    check_kind,
     check_registered,
     header_of,
+    newest_schema,
     written_schema,
 )
+from fabric.io.schemas import flat_schema
 from fabric.plan.places import RowFormat
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def protobuf_decoder(format: RowFormat, columns: pa.Schema) -> ProtobufDecoder:
         If a column can't be read from the message.
     """
     reader = _given(format)
-    flat = _flat(columns)
+    flat = flat_schema(columns)
     if not format.registry:
         if reader is None:
             raise PlanError(
@@ -84,7 +86,7 @@ def protobuf_encoder(format: RowFormat, columns: pa.Schema) -> ProtobufEncoder:
         If the message can't represent a column, or the registry rejects the schema.
     """
     schema, message = _written_as(format, columns)
-    program = protobuf_program(message, _flat(columns), writes=True)
+    program = protobuf_program(message, flat_schema(columns), writes=True)
     header = header_of(format, schema)
     if header:
         header += _written_indexes(message)
@@ -101,10 +103,10 @@ def check_protobuf(format: RowFormat, columns: pa.Schema, *, writes: bool) -> No
     """
     if not writes:
         if (known := _known(format, format.subject)) is not None:
-            protobuf_program(known, _flat(columns))
+            protobuf_program(known, flat_schema(columns))
         return
     schema, message = _written_as(format, columns)
-    protobuf_program(message, _flat(columns), writes=True)
+    protobuf_program(message, flat_schema(columns), writes=True)
     check_registered(format, schema)
 
 
@@ -135,8 +137,7 @@ def _message_of(
 
 
 def _file(found: Registered) -> FileDescriptor:
-    if found.kind != "PROTOBUF":
-        raise DataError(f"schema {found.id} of the registry is {found.kind}, expected PROTOBUF")
+    check_kind(found, "PROTOBUF")
     return file_of(found.text, found.needed)
 
 
@@ -150,16 +151,13 @@ def _known(format: RowFormat, subject: str) -> Descriptor | None:
     """The message type of rows: the given one, or that of the newest schema of its subject."""
     if (given := _given(format)) is not None:
         return given
-    if not format.registry or not subject:
-        return None
-    from fabric.io.schema_registry.client import registry_of
-
-    return message_of(_file(registry_of(format).newest(subject)), format.message)
+    found = newest_schema(format, subject, "PROTOBUF")
+    return None if found is None else message_of(_file(found), format.message)
 
 
 def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[WrittenSchema, Descriptor]:
     name = format.message or "Row"
-    found = written_schema(format, "PROTOBUF", lambda: derived_proto(_flat(columns), name))
+    found = written_schema(format, "PROTOBUF", lambda: derived_proto(flat_schema(columns), name))
     if format.registry and is_compiled(found.text):
         raise PlanError("a registry stores .proto texts; give the text, not a compiled file")
     return found, message_of(file_of(found.text, found.needed), format.message)
@@ -171,7 +169,3 @@ def _written_indexes(message: Descriptor) -> bytes:
     if indexes == (0,):
         return b"\0"
     return b"".join(varint(one) for one in (len(indexes), *indexes))
-
-
-def _flat(columns: pa.Schema) -> pa.Schema:
-    return pa.schema([(one.name, flat_type(one.type)) for one in columns])

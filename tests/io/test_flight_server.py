@@ -22,10 +22,11 @@ from fabric.errors import (
     PlanError,
 )
 from fabric.ids import TaskId
-from fabric.io import sinks, sources
-from fabric.io.flight import sink as flight_sink
-from fabric.io.flight.source import ENDPOINTS_MAX, asked
+from fabric.io import flight_server as flight_sink
+from fabric.io import sources
+from fabric.io.flight_server import ENDPOINTS_MAX, asked
 from fabric.io.places import Places, guarding
+from fabric.io.sinks import dispatch as sinks
 from fabric.plan.sources import FlightSource
 from fabric.plan.targets import FlightTarget
 from fabric.plan_rules import PlanRules
