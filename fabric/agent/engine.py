@@ -22,8 +22,9 @@ from fabric.plan.targets import FileTarget, GateTarget, Target
 from fabric.security.tokens import Signer
 
 if TYPE_CHECKING:
-    from fabric.agent.stream_tasks.sinks import StreamWriter
-    from fabric.io.readers.protocol import Share, StreamReader
+    from fabric.io.readers.protocol import Share
+    from fabric.io.readers.reader import StreamReader
+    from fabric.io.sinks.protocol import SinkWriter, StreamWriter
     from fabric.operators.chain import Chain, SplitNames
     from fabric.operators.contract import Context
     from fabric.operators.fragment.session import FragmentMemory, Inputs
@@ -55,19 +56,6 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """Stop the work; any thread may call it, at any time, twice."""
-
-
-class SinkWriter(Protocol):
-    """One task's output to the outside; see `fabric.io.sinks`."""
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows aside."""
-
-    def prepare(self) -> bytes:
-        """Make what was written durable; returns the handle that publishes or abandons it."""
-
-    def abandon(self) -> None:
-        """Remove everything written; any thread may call it, at any time, twice."""
 
 
 class Engine(Protocol):
@@ -206,13 +194,13 @@ class FabricEngine:
         self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
     ) -> SinkWriter:
         """See `Engine`."""
-        from fabric.io.sinks import open_sink
+        from fabric.io.sinks.dispatch import open_sink
 
         return open_sink(target, schema, task, n_tasks, run=start.run, folder=start.folder)
 
     def publish(self, handles: Sequence[bytes], target: Target | None = None) -> None:
         """See `Engine`."""
-        from fabric.io.sinks import publish
+        from fabric.io.sinks.dispatch import publish
 
         publish(handles, target)
 
@@ -220,13 +208,13 @@ class FabricEngine:
         self, handles: Sequence[bytes], kept: Sequence[bytes], target: Target | None = None
     ) -> None:
         """See `Engine`."""
-        from fabric.io.sinks import take_back
+        from fabric.io.sinks.dispatch import take_back
 
         take_back(handles, kept, target)
 
     def abandon(self, handles: Sequence[bytes], target: Target | None = None) -> None:
         """See `Engine`."""
-        from fabric.io.sinks import abandon
+        from fabric.io.sinks.dispatch import abandon
 
         abandon(handles, target)
 
@@ -234,7 +222,7 @@ class FabricEngine:
         self, handles: Sequence[bytes], kept: Sequence[bytes] = (), target: Target | None = None
     ) -> None:
         """See `Engine`."""
-        from fabric.io.sinks import drop
+        from fabric.io.sinks.dispatch import drop
 
         drop(handles, kept, target)
 
@@ -242,7 +230,7 @@ class FabricEngine:
         self, fragment: bytes, job: str, stage: int, folder: str, *, published: bool
     ) -> None:
         """See `Engine`."""
-        from fabric.io.sinks import discard
+        from fabric.io.sinks.dispatch import discard
 
         root = self.decode(fragment)
         if isinstance(root, Sink):

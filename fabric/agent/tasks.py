@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from fabric import failpoints
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.attempts import TaskSpec
-from fabric.agent.engine import Engine, SinkStart, SinkWriter
+from fabric.agent.engine import Engine, SinkStart
 from fabric.agent.inputs import Gathered, Inputs, closed
 from fabric.agent.outputs import Outputs
 from fabric.agent.pipes import Exchanges, Pipes, backlog_of
@@ -35,6 +36,9 @@ from fabric.flight.transport import Transport
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split
 from fabric.telemetry.logs import logger
+
+if TYPE_CHECKING:
+    from fabric.io.sinks.protocol import SinkWriter
 
 _log = logger("fabric.agent")
 

@@ -12,8 +12,16 @@ from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.places import Places, guarding, of_fabric
 from fabric.io.readers.splits import stream_schema
-from fabric.io.sinks import abandon, check_target, discard, drop, open_sink, publish
-from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
+from fabric.io.sinks.dispatch import (
+    abandon,
+    check_stream_target,
+    check_target,
+    discard,
+    drop,
+    open_sink,
+    open_stream_sink,
+    publish,
+)
 from fabric.io.sources import enumerate_splits, read_split, source_schema
 from fabric.plan.sources import FileSource, FlightSource, FollowedFiles, Split
 from fabric.plan.targets import FileTarget, FlightTarget, StreamFileTarget

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -22,6 +22,9 @@ from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.ids import new_id
 from fabric.operators.contract import Files, Snapshot, SnapshotReader, SnapshotWriter
 from fabric.operators.snapshots import Joint, hashes_of, parts_of
+
+if TYPE_CHECKING:
+    from fabric.io.sinks.protocol import StreamWriter
 
 _STATE = "state"
 
@@ -94,25 +97,6 @@ class Results:
                     reader = pa.ipc.open_file(source)
                     for index in range(reader.num_record_batches):
                         yield reader.get_batch(index)
-
-
-class StreamWriter(Protocol):
-    """One task's output to the outside; see `fabric.io.sinks.dispatch`."""
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows aside."""
-
-    def prepare(self, checkpoint: int) -> bytes:
-        """Make all that is not known to be complete durable; returns the handle to publish it."""
-
-    def on_complete(self, checkpoint: int) -> None:
-        """What was prepared up to `checkpoint` is published, or will be."""
-
-    def interrupt(self) -> None:
-        """The task is cancelled: wait for nobody any more; any thread may call it."""
-
-    def abandon(self) -> None:
-        """Remove what was not prepared; any thread may call it, at any time, twice."""
 
 
 @runtime_checkable

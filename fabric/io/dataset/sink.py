@@ -8,26 +8,25 @@ become a version when the coordinator publishes the handles of all tasks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import all_owners
-from fabric.errors import ConfigError, NotFoundError, PeerLostError, PlanError
+from fabric.errors import NotFoundError, PeerLostError, PlanError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.owners import Spread
 from fabric.ids import TaskId
 from fabric.io.dataset.access import DatasetAccess, current
-from fabric.io.sinks.protocol import Handle
+from fabric.io.sinks.protocol import Handle, grouped
 from fabric.plan.targets import DatasetTarget
 
 
 class DatasetSink:
-    """One task's writer; `prepare` gives the handle to publish."""
+    """One task's writer; tasks with the same `key` share a transaction."""
 
     def __init__(
-        self, target: DatasetTarget, schema: pa.Schema, task: TaskId, mode: str, key: str
+        self, target: DatasetTarget, schema: pa.Schema, task: TaskId, key: str, mode: str = "append"
     ) -> None:
         access = current()
         begin = _begin(target, schema, mode, key)
@@ -57,11 +56,6 @@ class DatasetSink:
     def abandon(self) -> None:
         """Forget what this task wrote."""
         self._spread.abandon()
-
-
-def open_sink(target: DatasetTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> DatasetSink:
-    """The writer of one task; `n_tasks` makes no difference here."""
-    return DatasetSink(target, schema, task, target.mode, f"{task.job}.{task.stage}")
 
 
 def make(target: DatasetTarget, schema: pa.Schema, key: str) -> None:
@@ -102,11 +96,6 @@ def _job_of(key: str) -> str:
     return key.partition(".")[0]
 
 
-def open_epoch(target: DatasetTarget, schema: pa.Schema, task: TaskId, key: str) -> DatasetSink:
-    """What one task appends between two barriers; tasks with the same `key` share a transaction."""
-    return DatasetSink(target, schema, task, "append", key)
-
-
 def _begin(target: DatasetTarget, schema: pa.Schema, mode: str, key: str) -> pb.DatasetBegin:
     return pb.DatasetBegin(
         name=target.name,
@@ -119,22 +108,11 @@ def _begin(target: DatasetTarget, schema: pa.Schema, mode: str, key: str) -> pb.
     )
 
 
-def check_target(target: DatasetTarget) -> None:
-    """Refuse before start what can't be written."""
-    try:
-        current().location(target.name)
-    except NotFoundError:
-        return
-    if target.mode == "create":
-        raise ConfigError(
-            f"dataset {target.name!r} exists already; use mode 'append' or 'overwrite'"
-        )
-
-
 def publish(handles: Sequence[Handle]) -> None:
     """Commit what the tasks prepared, all at once; may be repeated."""
     access = current()
-    for transaction, parts in _by_transaction(handles).items():
+    for parts in grouped(handles, "transaction"):
+        transaction = parts[0]["transaction"]
         commit = pb.DatasetCommit(
             transaction=transaction,
             parts=[
@@ -159,8 +137,8 @@ def publish(handles: Sequence[Handle]) -> None:
 def take_back(handles: Sequence[Handle]) -> None:
     """Have a version without these rows follow; readers of earlier ones keep them."""
     access = current()
-    for transaction in _by_transaction(handles):
-        taken = pb.DatasetTakeBack(transaction=transaction)
+    for parts in grouped(handles, "transaction"):
+        taken = pb.DatasetTakeBack(transaction=parts[0]["transaction"])
         reply = access.control.dataset(pb.DatasetRequest(take_back=taken))
         if reply.HasField("location"):
             access.locations.merge(pb.Locations(datasets=[reply.location]))
@@ -169,8 +147,8 @@ def take_back(handles: Sequence[Handle]) -> None:
 def abandon(handles: Sequence[Handle]) -> None:
     """Abort the transaction and have its owners remove the files; may be repeated."""
     access = current()
-    for transaction, parts in _by_transaction(handles).items():
-        name = parts[0]["dataset"]
+    for parts in grouped(handles, "transaction"):
+        name, transaction = parts[0]["dataset"], parts[0]["transaction"]
         owners = _owners(access, name, transaction)
         if not owners:  # committed by the publishing agent, or aborted already
             continue
@@ -196,10 +174,3 @@ def _owners(access: DatasetAccess, name: str, transaction: str) -> set[str]:
     except NotFoundError:
         return set()
     return {owner for at in answer.datasets if at.name == name for owner in all_owners(at)}
-
-
-def _by_transaction(handles: Sequence[Handle]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for handle in handles:
-        found.setdefault(handle.facts["transaction"], []).append(handle.facts)
-    return found

@@ -34,7 +34,7 @@ from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
 from fabric.io.dataset.access import current
 from fabric.io.dataset.views import I64, KEPT_S, NOTHING, U64, Fresh, Keys, Moment, Version
-from fabric.io.sinks.protocol import Handle
+from fabric.io.sinks.protocol import Handle, grouped
 from fabric.plan.targets import DatasetTarget
 from fabric.state.backend import SnapshotReader
 from fabric.state.column_stores import ColumnStore, column_engine, open_column_store, stored_type
@@ -327,11 +327,8 @@ def stored_schema(target: DatasetTarget, schema: pa.Schema) -> pa.Schema:
 
 def publish(handles: Sequence[Handle]) -> None:
     """Show the newest checkpoint that all tasks are in; may be repeated."""
-    by_view: dict[str, list[Handle]] = {}
-    for handle in handles:
-        by_view.setdefault(handle.facts["prefix"], []).append(handle)
-    for prefix, group in by_view.items():
-        if (view := _shown(prefix, [handle.facts for handle in group])) is not None:
+    for facts in grouped(handles, "prefix"):
+        if (view := _shown(facts[0]["prefix"], facts)) is not None:
             reply = current().control.dataset(pb.DatasetRequest(view=view))
             current().locations.merge(pb.Locations(datasets=reply.datasets))
 

@@ -155,11 +155,3 @@ class Direct:
     def _check(self) -> None:
         if self._interrupted.is_set():
             raise CancelledError("writing to the Kafka sink was cancelled")
-
-
-class Once:
-    """`Direct` for a bounded input; see `SinkWriter`."""
-
-    def __init__(self, direct: Direct) -> None:
-        self._direct = direct
-        self.write, self.prepare, self.abandon = direct.write, direct.prepare, direct.abandon

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,19 +25,22 @@ from fabric.errors import (
     PlanError,
 )
 from fabric.ids import TaskId
-from fabric.io.kafka.direct import PAUSE_S, Direct, Once
+from fabric.io.kafka.direct import PAUSE_S, Direct
 from fabric.io.kafka.markers import Markers
 from fabric.io.kafka.publisher import Publisher
 from fabric.io.kafka.records import Records
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.staging import RecordFile, Stored, remove_all, remove_earlier
-from fabric.io.sinks.protocol import Epochs, Handle, SinkWriter, StreamWriter, portions
+from fabric.io.sinks.protocol import (
+    Epochs,
+    Handle,
+    SinkWriter,
+    StreamWriter,
+    portions,
+    whole_or_none,
+)
 from fabric.plan.targets import KafkaTarget, Target
 from fabric.telemetry.logs import logger
-
-if TYPE_CHECKING:
-    pass
-
 
 KIND = "kafka"
 PATIENCE_S = 300.0
@@ -72,7 +75,7 @@ def open_sink(
     """One task's writer of a bounded input, which is one portion."""
     records = Records(target, schema)
     if target.guarantee == "at_least_once":
-        return Once(Direct(target, records))
+        return Direct(target, records)
     place = run, task.attempt + 1
     return Portion(target, records, folder, task, place, number=1, bounded=True)
 
@@ -98,13 +101,10 @@ class Portion:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `SinkWriter.write`; on an error the portion's file is deleted."""
-        try:
+        with whole_or_none(self):
             made = self._records.made(batch)
             if made.num_rows:
                 self._opened().write(made, self._target.topic)
-        except BaseException:
-            self.abandon()
-            raise
 
     @property
     def n_bytes(self) -> int:
@@ -120,11 +120,8 @@ class Portion:
         """See `SinkWriter.prepare`."""
         if self._file is None:
             return portions([])
-        try:
+        with whole_or_none(self):
             facts = self._file.finish()
-        except BaseException:
-            self.abandon()
-            raise
         return Handle(KIND, {**facts, **self._facts}).encode()
 
     def abandon(self) -> None:

@@ -24,7 +24,7 @@ from fabric.io.postgres.session import Session
 from fabric.io.postgres.staging import KIND, ROW, Place, Staging
 from fabric.io.postgres.table import Layout, listed, table_name
 from fabric.io.postgres.types import ColumnType
-from fabric.io.sinks.protocol import Handle
+from fabric.io.sinks.protocol import Handle, whole_or_none
 from fabric.plan.targets import PostgresTarget
 
 OPEN_S = 60.0
@@ -57,21 +57,18 @@ class Portion:
         """See `SinkWriter.write`; on an error the rows of the portion are gone."""
         if not batch.num_rows:
             return
-        try:
+        with whole_or_none(self):
             buffers = copy_rows(self._cells(batch), self._layout.types)
             with self._session.telling():
                 if self._copying is None:
                     self._begin()
                 for buffer in buffers:
                     self._copy.write(memoryview(buffer))
-        except BaseException:
-            self.abandon()
-            raise
         self._rows += batch.num_rows
 
     def prepare(self) -> bytes:
         """See `SinkWriter.prepare`: committed, unless a newer run of the job has begun."""
-        try:
+        with whole_or_none(self):
             if self._copying is not None:
                 with self._session.telling():
                     self._copy.write(TRAILER)
@@ -79,9 +76,6 @@ class Portion:
                 failpoints.reach("postgres.copied")
                 self._staging.fence(self._place[0])
                 self._session.commit()
-        except BaseException:
-            self.abandon()
-            raise
         self._session.close()
         facts = {
             "sink": self._sink, "task": self._task.task, "place": list(self._place),

@@ -34,7 +34,7 @@ from fabric.io.postgres.session import PAUSE_S, Session
 from fabric.io.postgres.staging import Place, Staging, check_area
 from fabric.io.postgres.table import Layout, create_sql, layout_of, look, table_name
 from fabric.io.postgres.types import ColumnType
-from fabric.io.sinks.protocol import Handle
+from fabric.io.sinks.protocol import Handle, grouped
 from fabric.plan.targets import PostgresTarget
 from fabric.telemetry.logs import logger
 
@@ -292,10 +292,7 @@ def _place(fact: dict[str, Any]) -> Place:
 
 
 def _by_sink(handles: Sequence[Handle]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for handle in handles:
-        found.setdefault(handle.facts["sink"], []).append(handle.facts)
     return {
-        sink: sorted(facts, key=lambda fact: (fact["task"], *_place(fact)))
-        for sink, facts in found.items()
+        facts[0]["sink"]: sorted(facts, key=lambda fact: (fact["task"], *_place(fact)))
+        for facts in grouped(handles, "sink")
     }

@@ -5,18 +5,3 @@ a durable handle; when all tasks have, one agent `publish`es all handles, or `ab
 of an attempt that another one followed are `drop`ped. What a stream published with a checkpoint
 that was damaged is taken back (`take_back`). All of it may be repeated.
 """
-
-from fabric.io.sinks.dispatch import (
-    abandon,
-    check_target,
-    discard,
-    drop,
-    open_sink,
-    publish,
-    take_back,
-)
-from fabric.io.sinks.protocol import SinkWriter
-
-__all__ = [
-    "SinkWriter", "abandon", "check_target", "discard", "drop", "open_sink", "publish", "take_back",
-]  # fmt: skip

@@ -20,7 +20,7 @@ from threading import Event
 import pyarrow as pa
 
 from fabric.errors import CancelledError
-from fabric.ids import TaskId, check_name
+from fabric.ids import check_name
 from fabric.io.live import Feed
 from fabric.io.sinks.protocol import Handle, portions
 from fabric.plan.targets import GateTarget
@@ -99,11 +99,6 @@ class GateSink:
     def abandon(self) -> None:
         """End the wait."""
         self._abandoned.set()
-
-
-def open_sink(target: GateTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> GateSink:
-    """A gate for one task."""
-    return GateSink(target)
 
 
 def publish(handles: Sequence[Handle]) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
@@ -35,6 +36,13 @@ from fabric.plan.targets import (
     Target,
 )
 
+_MODULES = {
+    "file": "fabric.io.sinks.files", "stream-file": "fabric.io.sinks.stream_files",
+    "gate": "fabric.io.sinks.blackhole", "flight": "fabric.io.flight_server",
+    "dataset": "fabric.io.dataset.sink", "view": "fabric.io.dataset.view_sink",
+    "kafka": "fabric.io.kafka.sink", "postgres": "fabric.io.postgres.sink",
+}  # fmt: skip
+"""Who publishes and abandons what handles of a kind name."""
 _TARGETED: tuple[str, ...] = ("kafka", "postgres")
 """Kinds whose handles are not enough to publish them: the target has credentials."""
 
@@ -77,17 +85,17 @@ def open_sink(
 
             return files.open_sink(target, schema, task, n_tasks)
         case GateTarget():
-            from fabric.io.sinks import blackhole
+            from fabric.io.sinks.blackhole import GateSink
 
-            return blackhole.open_sink(target, schema, task, n_tasks)
+            return GateSink(target)
         case FlightTarget():
-            from fabric.io import flight
+            from fabric.io.flight_server import FlightSink
 
-            return cast(SinkWriter, flight.open_sink(target, schema, task, n_tasks))
+            return FlightSink(target, schema, task, f"{task.job}.{task.stage}")
         case DatasetTarget():
-            from fabric.io import dataset
+            from fabric.io.dataset.sink import DatasetSink
 
-            return cast(SinkWriter, dataset.open_sink(target, schema, task, n_tasks))
+            return DatasetSink(target, schema, task, f"{task.job}.{task.stage}", target.mode)
         case KafkaTarget():
             from fabric.io.kafka import sink
 
@@ -202,41 +210,9 @@ def _grouped(handles: Iterable[Handle]) -> dict[str, list[Handle]]:
 
 
 def _module(kind: str) -> Any:
-    match kind:
-        case "file":
-            from fabric.io.sinks import files
-
-            return files
-        case "stream-file":
-            from fabric.io.sinks import stream_files
-
-            return stream_files
-        case "gate":
-            from fabric.io.sinks import blackhole
-
-            return blackhole
-        case "flight":
-            from fabric.io import flight
-
-            return flight
-        case "dataset":
-            from fabric.io import dataset
-
-            return dataset
-        case "view":
-            from fabric.io.dataset import view_sink
-
-            return view_sink
-        case "kafka":
-            from fabric.io.kafka import sink
-
-            return sink
-        case "postgres":
-            from fabric.io.postgres import sink as postgres
-
-            return postgres
-        case _:
-            raise InternalError(f"no sink makes handles of kind {kind[:40]!r}")
+    if kind not in _MODULES:
+        raise InternalError(f"no sink makes handles of kind {kind[:40]!r}")
+    return import_module(_MODULES[kind])
 
 
 def check_stream_target(target: StreamTarget, schema: pa.Schema) -> None:
@@ -301,14 +277,14 @@ def open_stream_sink(
             place = view_sink.Place(task, n_tasks, run)
             return view_sink.open_view(target, place, schema, scratch, state)
         case DatasetTarget():
-            from fabric.io import dataset
+            from fabric.io.dataset import sink as dataset
 
             dataset.make(target, schema, f"{task.job}.{task.stage}.made")
-            opened = partial(dataset.open_epoch, target, schema, task)
+            opened = partial(dataset.DatasetSink, target, schema, task)
         case FlightTarget():
-            from fabric.io import flight
+            from fabric.io.flight_server import FlightSink
 
-            opened = partial(flight.open_epoch, target, schema, task)
+            opened = partial(FlightSink, target, schema, task)
         case PostgresTarget():
             from fabric.io.postgres import sink as postgres
 

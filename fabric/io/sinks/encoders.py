@@ -14,8 +14,9 @@ In CSV null is an empty field, the text "" a quoted one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -46,15 +47,17 @@ _LEVELLED = ("zstd", "gzip", "brotli")
 _QUOTING = {"necessary": "needed", "always": "all_valid", "never": "none"}
 
 
-class Encoder(Protocol):
+class Encoder(ABC):
     """Writes batches to a file that somebody else opened."""
 
+    @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; they may stay in memory until `close`."""
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027 (most gather nothing)
         """Write what has waited in memory."""
 
+    @abstractmethod
     def close(self) -> None:
         """Write what is left and the footer; the file stays open."""
 
@@ -137,7 +140,7 @@ def check_schema(format: str, schema: pa.Schema, path: str) -> None:
             )
 
 
-class _Ipc:
+class _Ipc(Encoder):
     """Record batches as they come."""
 
     def __init__(self, file: pa.NativeFile, schema: pa.Schema, codec: str | None) -> None:
@@ -148,15 +151,12 @@ class _Ipc:
         """Append a batch."""
         self._writer.write(batch)
 
-    def flush(self) -> None:
-        """Nothing waits."""
-
     def close(self) -> None:
         """Write the footer."""
         self._writer.close()
 
 
-class _Csv:
+class _Csv(Encoder):
     """Arrow's writer, which knows no views and no dictionaries of them."""
 
     def __init__(self, file: pa.NativeFile, schema: pa.Schema, options: Given) -> None:
@@ -177,15 +177,12 @@ class _Csv:
         columns = [flat_column(column) for column in batch.columns]
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def flush(self) -> None:
-        """Nothing waits."""
-
     def close(self) -> None:
         """Write what is left."""
         self._writer.close()
 
 
-class _Json:
+class _Json(Encoder):
     """An object a line."""
 
     def __init__(self, file: pa.NativeFile) -> None:
@@ -195,14 +192,11 @@ class _Json:
         """Append rows."""
         self._file.write(lines(batch))
 
-    def flush(self) -> None:
-        """Nothing waits."""
-
     def close(self) -> None:
         """Nothing is left."""
 
 
-class _JsonArray:
+class _JsonArray(Encoder):
     """One array, an object a line of it."""
 
     def __init__(self, file: pa.NativeFile) -> None:
@@ -215,15 +209,12 @@ class _JsonArray:
             self._file.write(self._before + objects)
             self._before = b",\n"
 
-    def flush(self) -> None:
-        """Nothing waits."""
-
     def close(self) -> None:
         """End the array, which may have no element."""
         self._file.write(b"[]\n" if self._before == b"[" else b"]\n")
 
 
-class _Packed:
+class _Packed(Encoder):
     """Text of another encoder, compressed."""
 
     def __init__(self, format: str, file: pa.NativeFile, schema: pa.Schema, options: Given) -> None:
@@ -243,7 +234,7 @@ class _Packed:
         self._file.close()
 
 
-class _Parquet:
+class _Parquet(Encoder):
     """Gathers batches into row groups."""
 
     def __init__(self, file: pa.NativeFile, schema: pa.Schema, options: Given) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
+from fabric.errors import CancelledError, ConfigError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.local_files import writing
@@ -28,7 +28,8 @@ from fabric.io.sinks import overwrite
 from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
-from fabric.io.sinks.protocol import Handle
+from fabric.io.sinks.protocol import Handle, whole_or_none
+from fabric.io.sinks.stream_folders import check_above, synced
 from fabric.plan.targets import FileTarget
 
 
@@ -49,12 +50,7 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
         check_partition_by(target.partition_by, schema, f"write_{target.format}")
         check_schema(target.format, schema, target.path)
     place = _place(target.path)
-    if not place.parent.is_dir():
-        raise NotFoundError(
-            f"there is no folder {place.parent} to write {place.name} in; create it"
-        )
-    if not os.access(place.parent, os.W_OK):
-        raise StorageError(f"the folder {place.parent} may not be written by this user")
+    check_above(place)
     if target.mode == "error" and _is_taken(path, target.single):
         append = "" if target.single else ' or "append"'
         raise PlanError(f'{path} exists already; write with mode="overwrite"{append}, or elsewhere')
@@ -87,7 +83,7 @@ class FileSink:
             target.format, schema, dict(target.options), target.partition_by, _packing(target)
         )
         self._parts = Parts(
-            shape, self._name_of, lambda n_bytes, age_s: False, target.rows_max, _synced
+            shape, self._name_of, lambda n_bytes, age_s: False, target.rows_max, synced
         )
         with self._guard():
             self._staging.mkdir(exist_ok=True)
@@ -130,12 +126,8 @@ class FileSink:
         """`writing`, and an error also removes the parts."""
         if self._abandoned:
             raise CancelledError(f"writing {self._target.path} was abandoned")
-        with writing(self._target.path):
-            try:
-                yield
-            except BaseException:
-                self.abandon()
-                raise
+        with writing(self._target.path), whole_or_none(self):
+            yield
 
     def _name_of(self, folder: str, number: int) -> Path:
         if self._abandoned:
@@ -222,7 +214,7 @@ def _publish_file(staged: Path, path: Path, mode: str) -> None:
         raise StorageError(f"the written rows of {path} are gone from {staged.parent}")
     if mode == "overwrite":
         staged.replace(path)
-        overwrite.sync(path.parent)
+        synced(path.parent)
         return
     try:
         os.link(staged, path)
@@ -294,8 +286,3 @@ def _place(path: str) -> Path:
 def _aside(path: str, job: str, stage: int, what: str) -> Path:
     target = _place(path)
     return target.parent / f".{target.name}.{job}-{stage}.{what}"
-
-
-def _synced(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -24,6 +24,7 @@ from types import TracebackType
 from fabric.errors import PlanError, StorageError
 from fabric.io.files.folders import ENDINGS, is_hidden
 from fabric.io.local_files import irregular
+from fabric.io.sinks.stream_folders import synced
 
 _DATA = tuple({ending for endings in ENDINGS.values() for ending in endings})
 _MARKER = re.compile(r"_SUCCESS|_metadata|_common_metadata|_(committed|started)_\w+|\..+\.crc")
@@ -116,7 +117,7 @@ def put(new: Path, path: Path, old: Path, *, force: bool) -> None:
         except BaseException:
             back()
             raise
-    sync(path.parent)  # before anything is removed
+    synced(path.parent)  # before anything is removed
 
 
 def tidy(path: Path, old: Path, *others: Path) -> None:
@@ -165,15 +166,6 @@ def _exchanged(one: Path, other: Path) -> bool:
     if (number := ctypes.get_errno()) in _NO_EXCHANGE:
         return False
     raise OSError(number, os.strerror(number), str(other))
-
-
-def sync(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _called(path: Path, said: str | Path) -> str:

@@ -12,7 +12,8 @@ publish a portion twice is to publish it once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -88,6 +89,29 @@ def unfolded(handles: Sequence[bytes]) -> Iterator[Handle]:
             if one not in seen:
                 seen.add(one)
                 yield Handle.decode(one)
+
+
+def grouped(handles: Iterable[Handle], *names: str) -> list[list[dict[str, Any]]]:
+    """The facts of handles, those together that have the same under `names`, in their order.
+
+    >>> found = [Handle("gate", {"name": name}) for name in "aba"]
+    >>> grouped(found, "name")
+    [[{'name': 'a'}, {'name': 'a'}], [{'name': 'b'}]]
+    """
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for handle in handles:
+        found.setdefault(tuple(handle.facts[name] for name in names), []).append(handle.facts)
+    return list(found.values())
+
+
+@contextmanager
+def whole_or_none(writer: SinkWriter) -> Iterator[None]:
+    """An error within the block also removes all that `writer` has written."""
+    try:
+        yield
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 class StreamWriter(Protocol):

@@ -16,7 +16,6 @@ same may be asked again after a crash at any step; nothing is touched when somet
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -42,8 +41,8 @@ from fabric.io.sinks import claims
 from fabric.io.sinks.compaction import Merged, finish_merge, merge_small, ranges, size_of, without
 from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
-from fabric.io.sinks.protocol import Handle
-from fabric.io.sinks.stream_folders import Folders, synced, write_whole
+from fabric.io.sinks.protocol import Handle, grouped, whole_or_none
+from fabric.io.sinks.stream_folders import Folders, check_above, synced, write_whole
 from fabric.plan.targets import StreamFileTarget
 
 
@@ -57,10 +56,7 @@ def check_target(target: StreamFileTarget) -> None:
         if getattr(target, name) < 0:
             raise ConfigError(f"{name} can't be negative, got {getattr(target, name)}")
     path = Path(target.path)
-    if not path.parent.is_dir():
-        raise NotFoundError(f"there is no folder {path.parent} to write {path.name} in; create it")
-    if not os.access(path.parent, os.W_OK):
-        raise StorageError(f"the folder {path.parent} may not be written by this user")
+    check_above(path)
     if path.is_file():
         raise PlanError(f"{path} is a file, a stream writes a folder of files; name another")
 
@@ -104,24 +100,16 @@ class Portion:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `SinkWriter.write`; on an error nothing of the portion is left on disk."""
-        try:
-            with writing(self._target.path):
-                self._parts.write(batch)
-        except BaseException:
-            self.abandon()
-            raise
+        with whole_or_none(self), writing(self._target.path):
+            self._parts.write(batch)
 
     def prepare(self) -> bytes:
         """See `SinkWriter.prepare`."""
-        try:
-            with writing(self._target.path):
-                self._parts.close()
-                for folder in {path.parent for _, path in self._parts.paths}:
-                    synced(folder)
-                synced(self._folders.working)
-        except BaseException:
-            self.abandon()
-            raise
+        with whole_or_none(self), writing(self._target.path):
+            self._parts.close()
+            for folder in {path.parent for _, path in self._parts.paths}:
+                synced(folder)
+            synced(self._folders.working)
         target, working = self._target, self._folders.working
         facts = {
             "path": target.path, "job": self._task.job, "stage": self._task.stage,
@@ -161,7 +149,7 @@ class Portion:
 
 def publish(handles: Sequence[Handle]) -> None:
     """Make all files of these portions visible, small ones after merging; may be repeated."""
-    for facts in _by_folder(handles):
+    for facts in grouped(handles, "path", "job", "stage"):
         first = facts[0]
         folders = Folders.of(first["path"], first["job"], first["stage"])
         if not folders.root.exists():  # the job has ended: this was told twice, and comes late
@@ -194,7 +182,7 @@ def take_back(handles: Sequence[Handle]) -> None:
     NotFoundError, DataError
         Files are not where they were put, or not what was written.
     """
-    for facts in _by_folder(handles):
+    for facts in grouped(handles, "path", "job", "stage"):
         first = facts[0]
         folders = Folders.of(first["path"], first["job"], first["stage"])
         had_ended = not folders.root.exists()
@@ -258,14 +246,6 @@ def _publish(facts: dict[str, Any], folders: Folders) -> None:
 
 def _order(facts: dict[str, Any]) -> tuple[int, int, int]:
     return facts["task"], facts["run"], facts["number"]
-
-
-def _by_folder(handles: Sequence[Handle]) -> list[list[dict[str, Any]]]:
-    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
-    for handle in handles:
-        facts = handle.facts
-        found.setdefault((facts["path"], facts["job"], facts["stage"]), []).append(facts)
-    return list(found.values())
 
 
 _TOLD_MAX = 3

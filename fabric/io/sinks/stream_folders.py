@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.errors import StorageAwayError
+from fabric.errors import NotFoundError, StorageAwayError, StorageError
 from fabric.io import places
 
 LOCK_S = 10.0
@@ -80,6 +80,14 @@ class Folders:
             yield
         finally:
             os.close(file)
+
+
+def check_above(path: Path) -> None:
+    """Refuse a place whose folder is not there, or may not be written by this user."""
+    if not path.parent.is_dir():
+        raise NotFoundError(f"there is no folder {path.parent} to write {path.name} in; create it")
+    if not os.access(path.parent, os.W_OK):
+        raise StorageError(f"the folder {path.parent} may not be written by this user")
 
 
 def names_below(folder: Path) -> list[str]:

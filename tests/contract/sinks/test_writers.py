@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from fabric.errors import CancelledError, NotFoundError, PlanError
 from fabric.ids import TaskId, new_id
-from fabric.io import sinks, sources
+from fabric.io import sources
 from fabric.io.dataset.access import use
+from fabric.io.sinks import dispatch as sinks
 from fabric.io.sinks.dispatch import open_stream_sink
 from fabric.plan.sources import DatasetSource
 from fabric.plan.targets import (

@@ -34,7 +34,7 @@ from fabric.io.kafka.markers import Markers
 from fabric.io.kafka.publisher import Publisher
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.staging import Stored
-from fabric.io.sinks import take_back
+from fabric.io.sinks.dispatch import take_back
 from fabric.io.sinks.protocol import Handle, unfolded
 from fabric.operators.contract import Operator
 from fabric.operators.node_operators import operator_of

@@ -11,8 +11,8 @@ import fabric
 from fabric import streams
 from fabric.errors import CancelledError, ConfigError, PlanError
 from fabric.ids import TaskId
-from fabric.io.sinks import abandon, open_sink, publish
 from fabric.io.sinks.blackhole import Blackhole, gate_file
+from fabric.io.sinks.dispatch import abandon, open_sink, publish
 from fabric.plan.targets import GateTarget
 
 

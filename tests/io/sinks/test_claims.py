@@ -11,7 +11,7 @@ import pytest
 
 from fabric.errors import PlanError
 from fabric.ids import TaskId
-from fabric.io import sinks
+from fabric.io.sinks import dispatch as sinks
 from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
 from fabric.plan.targets import StreamFileTarget
 

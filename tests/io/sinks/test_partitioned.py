@@ -14,7 +14,7 @@ import fabric
 from fabric import streams
 from fabric.errors import PlanError
 from fabric.ids import TaskId
-from fabric.io import sinks
+from fabric.io.sinks import dispatch as sinks
 from fabric.io.sinks.dispatch import open_stream_sink
 from fabric.plan.targets import StreamFileTarget
 from tests.support.disk_crash import Crash, crash_at

@@ -12,7 +12,7 @@ import pytest
 
 from fabric.errors import ConfigError, DataError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
-from fabric.io import sinks
+from fabric.io.sinks import dispatch as sinks
 from fabric.io.sinks import stream_folders
 from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
 from fabric.plan.targets import DatasetTarget, StreamFileTarget
