@@ -9,6 +9,13 @@ from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
 
+def key_of(task: TaskId, epoch: int) -> pb.TaskKey:
+    """An attempt as reports name it."""
+    return pb.TaskKey(
+        job_id=task.job, stage=task.stage, task=task.task, attempt=task.attempt, epoch=epoch
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
     """One task attempt to run; `deploy` is shared by the tasks of a stage."""
@@ -21,13 +28,7 @@ class TaskSpec:
     @property
     def key(self) -> pb.TaskKey:
         """As reports name it."""
-        return pb.TaskKey(
-            job_id=self.id.job,
-            stage=self.id.stage,
-            task=self.id.task,
-            attempt=self.id.attempt,
-            epoch=self.epoch,
-        )
+        return key_of(self.id, self.epoch)
 
     @property
     def pipelined(self) -> bool:
@@ -58,11 +59,7 @@ class TaskAttempt:
     @property
     def key(self) -> pb.TaskKey:
         """As reports name it."""
-        task = self.id
-        return pb.TaskKey(
-            job_id=task.job, stage=task.stage, task=task.task, attempt=task.attempt,
-            epoch=self.epoch,
-        )  # fmt: skip
+        return key_of(self.id, self.epoch)
 
 
 @dataclass(slots=True)

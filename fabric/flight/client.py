@@ -12,7 +12,6 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -60,12 +59,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -258,14 +252,6 @@ class ClientPut:
     def abandon(self) -> None:
         """Break off; does nothing after `finish`."""
         self._put.abandon()
-
-
-def read_endpoints(
-    info: fl.FlightInfo, token: str, address: str, *, tls_roots: bytes | None = None
-) -> Iterator[pa.RecordBatch]:
-    """The rows of all endpoints of `info`, which the server at `address` gave."""
-    with Client(address, token, tls_roots=tls_roots) as client:
-        yield from client.read(info)
 
 
 def _is_attempt(path: Sequence[str]) -> bool:

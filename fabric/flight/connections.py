@@ -3,21 +3,18 @@
 Connections of streams are native, kept and shared by `Connections`; `connect` makes a plain pyarrow
 client for the calls that are no streams, and `connect_s` says how long either may take.
 
-`AgentHandshake` is the client's side of the HMAC challenge of Handshake: the client sends its agent
-id, the server a nonce, the client the HMAC of both, the server a token of scope agent. The fabric's
-secret never travels. The server's side is `fabric/_cython/shuffle/flight/gate.cpp`.
+Handshake is an HMAC challenge: the client sends its agent id, the server a nonce, the client the
+HMAC of both, the server a token of scope agent. The fabric's secret never travels. The server's
+side is `fabric/_cython/shuffle/flight/gate.cpp`.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as fl
 
 from fabric._cython.shuffle.pump.pump import PER_ADDRESS_MAX, Connections
 from fabric.errors import ConfigError
-from fabric.security.tokens import MAC_BYTES, Signer
 
 __all__ = ["PER_ADDRESS_MAX", "Connections", "connect", "connect_s"]
 
@@ -63,27 +60,3 @@ def connect(
             f"{address[:200]!r} is not a valid Flight address; use grpc+tcp://host:port or "
             "grpc+tls://…"
         ) from error
-
-
-def prove(signer: Signer, nonce: bytes, agent_id: str) -> bytes:
-    """The answer to a challenge."""
-    return signer.sign(nonce + agent_id.encode(), "handshake")[-MAC_BYTES:]
-
-
-class AgentHandshake(fl.ClientAuthHandler):  # type: ignore[misc]
-    """For `FlightClient.authenticate`; `token` holds the agent token afterwards."""
-
-    def __init__(self, signer: Signer, agent_id: str) -> None:
-        super().__init__()
-        self._signer, self._agent_id = signer, agent_id
-        self.token = ""
-
-    def authenticate(self, outgoing: Any, incoming: Any) -> None:
-        """Answer the server's challenge."""
-        outgoing.write(self._agent_id.encode())
-        outgoing.write(prove(self._signer, incoming.read(), self._agent_id))
-        self.token = incoming.read().decode()
-
-    def get_token(self) -> bytes:
-        """Nothing: the token travels as ``authorization: Bearer``."""
-        return b""

@@ -9,12 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-import pyarrow as pa
-
-from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric._cython.shuffle.wire import headers
 from fabric.flight import wire_pb2
-from fabric.ids import PartitionId
 
 
 class Event(IntEnum):
@@ -70,37 +66,3 @@ def decode_header(data: bytes) -> EdgeHeader:
     """
     fields = headers.decode(data)
     return EdgeHeader(**{**fields, "event": Event(fields["event"])})
-
-
-def rows_header(
-    source: PartitionId, sequence: int, batch: pa.RecordBatch, *, checksum: bool = True
-) -> bytes:
-    """The header of one message of rows of one partition, checksum included but where not read."""
-    return encode_header(
-        EdgeHeader(
-            job=source.edge.job,
-            edge=source.edge.edge,
-            producer=source.producer,
-            attempt=source.attempt,
-            sequence=sequence,
-            partitions=((source.partition, batch.num_rows),),
-            crc32c=batch_crc32c(batch) if checksum else 0,
-        )
-    )
-
-
-def end_header(source: PartitionId, sequence: int, rows: int, n_bytes: int) -> bytes:
-    """The header of the END event of one producer's partition, with its totals."""
-    return encode_header(
-        EdgeHeader(
-            job=source.edge.job,
-            edge=source.edge.edge,
-            producer=source.producer,
-            attempt=source.attempt,
-            sequence=sequence,
-            partitions=((source.partition, 0),),
-            event=Event.END,
-            total_rows=rows,
-            total_bytes=n_bytes,
-        )
-    )

@@ -128,12 +128,6 @@ class ReducingState(SingleState):
             raise self._overflow(error) if self._fold == "sum" else error from error
         self._put_rows(encoded.dictionary, reduced)
 
-    def _array(self, found: list[Any]) -> pa.Array:
-        try:
-            return array_of(found, self.spec.dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise self._wrong(error) from error
-
     def _overflow(self, error: Exception) -> ExpressionError:
         return ExpressionError(
             f"state {self.spec.name!r}: a {self._fold} does not fit {self.spec.dtype}: {error}"
@@ -182,10 +176,7 @@ class AggregatingState(SingleState):
         for i, value in zip(indices.tolist(), values.to_pylist(), strict=True):
             before = self._aggregate.create() if found[i] is None else found[i]
             found[i] = self._aggregate.add(before, value)
-        try:
-            return array_of(found, self.spec.dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise self._wrong(error) from error
+        return self._array(found)
 
 
 def _partial(

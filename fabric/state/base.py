@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import DataError, StorageError
+from fabric.plan.literals import array_of
 from fabric.state.backend import Table
 from fabric.state.spec import StateSpec
 from fabric.state.ttl import Aging, Now
@@ -79,6 +80,18 @@ class State:
             return self._values.decode(rows, self._skip)[0]
         except RuntimeError as error:
             raise self._damaged(error) from error
+
+    def _get_rows(self, rows: pa.LargeBinaryArray, *subs: pa.LargeBinaryArray) -> pa.Array:
+        """The values of keys that are there and alive, else null; those live longer from now."""
+        found = self._table.get_many(rows, *subs)
+        if self._aging:
+            found = self._aging.only_alive(found)
+            if self._aging.on_read:
+                there = found.is_valid()
+                renewed = self._aging.renewed_many(found.filter(there))
+                below = (each.filter(there) for each in subs)
+                self._table.put_many(rows.filter(there), renewed, *below)
+        return self._decoded(found)
 
     def _damaged(self, error: Exception) -> StorageError:
         return StorageError(f"state {self.spec.name!r} is damaged: {error}")
@@ -141,16 +154,11 @@ class SingleState(State):
         except _NOT_OF_TYPE as error:
             raise self._wrong(error) from error
 
-    def _get_rows(self, rows: pa.LargeBinaryArray) -> pa.Array:
-        found = self._table.get_many(rows)
-        if self._aging:
-            found = self._aging.only_alive(found)
-            if self._aging.on_read:
-                there = found.is_valid()
-                self._table.put_many(
-                    rows.filter(there), self._aging.renewed_many(found.filter(there))
-                )
-        return self._decoded(found)
+    def _array(self, values: list[Any]) -> pa.Array:
+        try:
+            return array_of(values, self.spec.dtype)
+        except _NOT_OF_TYPE as error:
+            raise self._wrong(error) from error
 
     def _put_rows(self, rows: pa.LargeBinaryArray, values: pa.Array) -> None:
         self._table.put_many(rows, self._rows(self._values, [values], self._prefix()))

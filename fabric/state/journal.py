@@ -89,11 +89,10 @@ class _JournaledTable:
 
     def write_back(self, key: bytes, sub: bytes, value: bytes | None) -> None:
         """Give an entry the value it had."""
-        place = (sub,) if self._linked else ()
         if value is None:
-            self._table.remove(key, *place)
+            self._table.remove(key, *self._place(sub))
         else:
-            self._table.put(key, value, *place)
+            self._table.put(key, value, *self._place(sub))
 
     def put(self, key: bytes, value: bytes, sub: bytes = b"") -> None:
         self._note(key, sub)

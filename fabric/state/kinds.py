@@ -134,15 +134,7 @@ class MapState(ManyState):
 
     def get_many(self, keys: Keys, subs: pa.Array) -> pa.Array:
         """The value of each entry, null where there is none."""
-        rows, sub_rows = self.key_rows(keys), self._sub_rows(subs)
-        found = self._table.get_many(rows, sub_rows)
-        if self._aging:
-            found = self._aging.only_alive(found)
-            if self._aging.on_read:
-                there = found.is_valid()
-                renewed = self._aging.renewed_many(found.filter(there))
-                self._table.put_many(rows.filter(there), renewed, sub_rows.filter(there))
-        return self._decoded(found)
+        return self._get_rows(self.key_rows(keys), self._sub_rows(subs))
 
     def put_many(self, keys: Keys, subs: pa.Array, values: pa.Array) -> None:
         """Set entries; of equal ones the last counts."""

@@ -13,9 +13,9 @@ import pytest
 
 from fabric.control import control_pb2 as pb
 from fabric.errors import AuthError, DataError, NotFoundError, PeerLostError
-from fabric.flight.connections import AgentHandshake, connect
+from fabric.flight.connections import connect
 from fabric.flight.ticket import PartitionRequest, make_ticket
-from fabric.security.tokens import Signer
+from fabric.security.tokens import MAC_BYTES, Signer
 from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
@@ -109,6 +109,26 @@ def test_a_read_token_writes_nothing(rig: FlightRig, verb: str) -> None:
 def test_actions_need_their_scope(rig: FlightRig, action: str, scope: Any) -> None:
     with rig.client(scope) as client, pytest.raises(AuthError, match="needs a token of scope"):
         client.action(action)
+
+
+class AgentHandshake(fl.ClientAuthHandler):  # type: ignore[misc]
+    """For `FlightClient.authenticate`; `token` holds the agent token afterwards."""
+
+    def __init__(self, signer: Signer, agent_id: str) -> None:
+        super().__init__()
+        self._signer, self._agent_id = signer, agent_id
+        self.token = ""
+
+    def authenticate(self, outgoing: Any, incoming: Any) -> None:
+        """Answer the server's challenge."""
+        outgoing.write(self._agent_id.encode())
+        challenge = incoming.read() + self._agent_id.encode()
+        outgoing.write(self._signer.sign(challenge, "handshake")[-MAC_BYTES:])
+        self.token = incoming.read().decode()
+
+    def get_token(self) -> bytes:
+        """Nothing: the token travels as ``authorization: Bearer``."""
+        return b""
 
 
 def test_handshake_gives_an_agent_token_for_the_secret_alone(rig: FlightRig) -> None:

@@ -14,6 +14,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric._cython.shuffle.store.store import Store
 from fabric.clock import Clock, SystemClock
@@ -23,7 +24,7 @@ from fabric.coordinator.catalog.catalogue import Catalogue
 from fabric.errors import FabricError, NotFoundError, PartitionLostError
 from fabric.flight.backend import Backend
 from fabric.flight.client import Client
-from fabric.flight.header import end_header, rows_header
+from fabric.flight.header import EdgeHeader, Event, encode_header
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
 from fabric.flight.remote import FlightTransport
@@ -299,3 +300,37 @@ class FlightRig:
             idle_s=self._tap_idle_s,
             limits=self._limits,
         )
+
+
+def rows_header(
+    source: PartitionId, sequence: int, batch: pa.RecordBatch, *, checksum: bool = True
+) -> bytes:
+    """The header of one message of rows of one partition, checksum included but where not read."""
+    return encode_header(
+        EdgeHeader(
+            job=source.edge.job,
+            edge=source.edge.edge,
+            producer=source.producer,
+            attempt=source.attempt,
+            sequence=sequence,
+            partitions=((source.partition, batch.num_rows),),
+            crc32c=batch_crc32c(batch) if checksum else 0,
+        )
+    )
+
+
+def end_header(source: PartitionId, sequence: int, rows: int, n_bytes: int) -> bytes:
+    """The header of the END event of one producer's partition, with its totals."""
+    return encode_header(
+        EdgeHeader(
+            job=source.edge.job,
+            edge=source.edge.edge,
+            producer=source.producer,
+            attempt=source.attempt,
+            sequence=sequence,
+            partitions=((source.partition, 0),),
+            event=Event.END,
+            total_rows=rows,
+            total_bytes=n_bytes,
+        )
+    )

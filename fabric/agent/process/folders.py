@@ -18,7 +18,6 @@ import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from fabric.clock import Clock, SystemClock
 from fabric.errors import ConfigError, StorageError
@@ -70,12 +69,7 @@ class AgentFolder:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._unlock()
 
     def _unlock(self) -> None:

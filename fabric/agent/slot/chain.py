@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Condition
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -56,9 +55,7 @@ class SlotChain:
     def __enter__(self) -> SlotChain:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._ask(sp.ToSlot(step=sp.Step(close=sp.Close())))

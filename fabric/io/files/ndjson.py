@@ -17,7 +17,7 @@ and makes a row of nulls of a later one; where it finds types it dies of values 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 
@@ -277,14 +277,10 @@ def _until_bad(
 ) -> tuple[pa.Table, _Bad]:
     """The rows before the first line that can't be read, and that line."""
     lines, (texts, strict) = data.split(b"\n"), how
-    good, bad = 0, len(lines)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        try:
-            parse(b"\n".join(lines[good:middle]), schema, texts, strict=strict)
-            good = middle
-        except ValueError as found:
-            bad, error = middle, found
+    good, error = _searched(
+        lambda good, end: parse(b"\n".join(lines[good:end]), schema, texts, strict=strict),
+        len(lines), error,
+    )  # fmt: skip
     table = parse(b"\n".join(lines[:good]), schema, texts, strict=strict)
     return table, _Bad(good + 1, _why(error))
 
@@ -292,15 +288,25 @@ def _until_bad(
 def _first_bad(head: bytes, options: Given, error: ValueError) -> _Bad:
     """The first line of the head that does not go with those before it."""
     lines = head.split(b"\n")
-    good, bad = 0, len(lines)
+    good, error = _searched(
+        lambda _, end: _found(b"\n".join(lines[:end]), options), len(lines), error
+    )
+    return _Bad(good + 1, _why(error))
+
+
+def _searched(
+    read: Callable[[int, int], object], n_lines: int, error: ValueError
+) -> tuple[int, ValueError]:
+    """How many lines can be read, and why not the next; `read` tries some behind good ones."""
+    good, bad = 0, n_lines
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            _found(b"\n".join(lines[:middle]), options)
+            read(good, middle)
             good = middle
         except ValueError as found:
             bad, error = middle, found
-    return _Bad(bad, _why(error))
+    return good, error
 
 
 def _why(error: ValueError) -> str:

@@ -44,10 +44,7 @@ def column_facts(
     ]
     if source.format != "parquet" or source.schemas == "union" or not wanted:
         return {}
-    footers = []
-    for path in source.paths:
-        with reading(path, "Parquet"):
-            footers.append(footer(path).metadata)
+    footers = _footers(source)
     found = {name: _merged(name, footers) for name in wanted}
     return {name: facts for name, facts in found.items() if facts is not None}
 
@@ -67,14 +64,18 @@ def magnitude(source: FileSource, schema: pa.Schema, name: str) -> float:
         or not (t.is_integer(dtype) or t.is_decimal(dtype))
     ):
         return math.inf
+    facts = _merged(name, _footers(source))
+    if facts is None:
+        return math.inf
+    return max(float(abs(facts.least or 0)), float(abs(facts.most or 0)))
+
+
+def _footers(source: FileSource) -> list[pq.FileMetaData]:
     footers = []
     for path in source.paths:
         with reading(path, "Parquet"):
             footers.append(footer(path).metadata)
-    facts = _merged(name, footers)
-    if facts is None:
-        return math.inf
-    return max(float(abs(facts.least or 0)), float(abs(facts.most or 0)))
+    return footers
 
 
 def _says(field: pa.Field) -> bool:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Reader: TypeAlias = NativeReader | PythonReader
     Writer: TypeAlias = NativeWriter | PythonWriter
 
-VERSION_MIN = "2.8.0"
-
 
 @dataclass(frozen=True, slots=True)
 class KafkaClient:

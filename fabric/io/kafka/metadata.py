@@ -17,8 +17,6 @@ from fabric.io.kafka.settings import configuration
 from fabric.plan.sources import KafkaStream
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from fabric.io.kafka.library import Reader
 
 Answer = TypeVar("Answer")
@@ -51,12 +49,7 @@ class MetadataRequests:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._reader.close()
 
     def partitions(self) -> dict[str, int | str]:

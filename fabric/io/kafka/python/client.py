@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import confluent_kafka
 
@@ -80,6 +81,35 @@ class Watched:
         found = list(self.faults)
         self.faults.clear()
         return found
+
+
+class Client(ABC):
+    """What a reader and a writer have in common: a client of confluent-kafka, and its end."""
+
+    _client: Any
+    _watched: Watched
+
+    def _own(self) -> Any:
+        self._watched.check(self._client)
+        return self._client
+
+    def logs(self) -> list[tuple[int, str]]:
+        """Always empty: confluent-kafka writes its log to standard error."""
+        return []
+
+    def statistics(self) -> dict[str, Any]:
+        """librdkafka's newest statistics."""
+        return self._watched.newest
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the client."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def configured(settings: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import confluent_kafka
 import pyarrow as pa
@@ -24,13 +23,21 @@ from fabric._cython.kafka.results import (
     joined,
     wanted_columns,
 )
-from fabric.io.kafka.python.client import Watched, configured, faults, named, raised, size_of
+from fabric.io.kafka.python.client import (
+    Client,
+    Watched,
+    configured,
+    faults,
+    named,
+    raised,
+    size_of,
+)
 
 EOF = -191
 INVALID = -1001
 
 
-class Reader:
+class Reader(Client):
     """Reads partitions, each from a given offset; see the native `Reader`."""
 
     wake_fd = -1
@@ -40,7 +47,7 @@ class Reader:
         given = configured(settings, DEFAULTS)
         self._watched = Watched()
         try:
-            self._client: Any = confluent_kafka.Consumer({**given, **self._watched.callbacks()})
+            self._client = confluent_kafka.Consumer({**given, **self._watched.callbacks()})
         except confluent_kafka.KafkaException as error:
             raised(error.args[0], "the client could not be created")
         self._lock = threading.Lock()
@@ -49,10 +56,6 @@ class Reader:
         self._epochs: dict[Partition, int] = {}
         self._ends: dict[Partition, int] = {}
         self._at_end: set[Partition] = set()
-
-    def _own(self) -> Any:
-        self._watched.check(self._client)
-        return self._client
 
     def assign(self, starts: Mapping[Partition, int | tuple[int, int]]) -> None:
         """Start reading partitions; those already being read are not disturbed."""
@@ -227,31 +230,12 @@ class Reader:
                 self._fetch(1)
         return self._watched.taken()
 
-    def logs(self) -> list[tuple[int, str]]:
-        """Always empty: confluent-kafka writes its log to standard error."""
-        return []
-
-    def statistics(self) -> dict[str, Any]:
-        """librdkafka's newest statistics."""
-        return self._watched.newest
-
     def close(self) -> None:
         """Close the client; prefetched records are dropped."""
         client, self._client = self._client, None
         self._waiting.clear()
         if client is not None and self._watched.ends(client):
             client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _epoch(message: Any) -> int:

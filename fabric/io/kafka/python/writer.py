@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Collection, Iterator, Mapping
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import confluent_kafka
 import pyarrow as pa
@@ -21,7 +20,15 @@ from fabric._cython.kafka.faults import (
 from fabric._cython.kafka.results import HEADERS, Fault, Partition
 from fabric._cython.kafka.writer import DEFAULTS, partition_of_key
 from fabric.errors import ConfigError, FabricError, NotFoundError
-from fabric.io.kafka.python.client import Watched, configured, faults, named, raised, size_of
+from fabric.io.kafka.python.client import (
+    Client,
+    Watched,
+    configured,
+    faults,
+    named,
+    raised,
+    size_of,
+)
 
 
 class Columns(NamedTuple):
@@ -34,7 +41,7 @@ class Columns(NamedTuple):
     timestamps: pa.Array | None
 
 
-class Writer:
+class Writer(Client):
     """A producer of rows; see the native `Writer`."""
 
     def __init__(
@@ -60,13 +67,9 @@ class Writer:
         only = "delivery.report.only.error"  # the one setting that confluent-kafka wants as a bool
         given[only] = self._settings[only] == "true"
         try:
-            self._client: Any = confluent_kafka.Producer(given)
+            self._client = confluent_kafka.Producer(given)
         except confluent_kafka.KafkaException as error:
             raised(error.args[0], "the client could not be created")
-
-    def _own(self) -> Any:
-        self._watched.check(self._client)
-        return self._client
 
     def _on_delivery(self, error: confluent_kafka.KafkaError | None, message: Any) -> None:
         if error is None or error.code() in (-152, -151):  # purged with an aborted transaction
@@ -317,14 +320,6 @@ class Writer:
         self._own().poll(0)
         return self._watched.taken()
 
-    def logs(self) -> list[tuple[int, str]]:
-        """Always empty: confluent-kafka writes its log to standard error."""
-        return []
-
-    def statistics(self) -> dict[str, Any]:
-        """librdkafka's newest statistics."""
-        return self._watched.newest
-
     def close(self, timeout_s: float = 0.0) -> None:
         """Close the client; rows that are not acknowledged after `timeout_s` are dropped."""
         try:
@@ -334,17 +329,6 @@ class Writer:
             client, self._client = self._client, None
             if client is not None and self._watched.ends(client):
                 client.purge()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _milliseconds(timestamps: pa.Array) -> list[int | None]:
