@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import IO, Any
 
 _IMPORTED = ("fabric.agent.process.service", "fabric.coordinator.main")
+TRACE = "FABRIC_TEST_TRACE"
+"""The variable of a process that is traced (`tests.support.tracer`): its file and steps, as JSON."""
 _REQUEST_BYTES = 1 << 20
 _END_S = 5.0
 
@@ -141,7 +143,6 @@ def main(descriptor: int) -> int:
         import_module(module)
     from fabric.clients.cli import main as command
     from fabric.process import settle_heap
-    from tests.support import tracer
 
     settle_heap()
     while True:
@@ -152,7 +153,8 @@ def main(descriptor: int) -> int:
         if "reap" in request:
             answer = os.waitpid(request["reap"], 0)[1]
         elif (answer := _fork(tests, request, given[0])) == 0:
-            tracer.install()
+            if TRACE in os.environ:
+                import_module("tests.support.tracer").install()
             return command.main([*request["arguments"], "--parent", str(os.getppid())])
         else:
             os.close(given[0])

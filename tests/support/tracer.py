@@ -3,7 +3,7 @@
 One job: `Tracer`, which appends a line to a file for each call of a step that it is asked for, and
 for each call or return that passes rows; `calls_of` reads them. All processes append to one file,
 so the order of its lines is that of cause and effect, across threads and processes and without a
-clock. Agents and coordinators are traced when they are forked with `VARIABLE`.
+clock. Agents and coordinators are traced when they are forked with the variable `TRACE`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from fabric._cython.shuffle.ring.ring import Rows
 from fabric._cython.shuffle.store.store import LocalRows
 from fabric.agent.inputs import Gathered
 from fabric.operators.fragment import arrow_dataset
+from tests.support.forked import TRACE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-VARIABLE = "FABRIC_TEST_TRACE"
-"""What a traced process is told: the file and the steps, as JSON."""
 OURS = tuple(str(ROOT / folder) + os.sep for folder in ("fabric", "clients", "coordinator"))
 ROWS = (pa.RecordBatch, pa.Table, Rows, LocalRows, Gathered)
 """Rows, and what holds them on an agent."""
@@ -75,7 +74,7 @@ class Tracer:
     @property
     def environ(self) -> dict[str, str]:
         """The variable with which a process is forked that is to be traced the same way."""
-        return {VARIABLE: json.dumps([str(self.path), sorted(self._steps)])}
+        return {TRACE: json.dumps([str(self.path), sorted(self._steps)])}
 
     def install(self) -> None:
         """Trace this process to its end, from threads that start now to those of DataFusion."""
@@ -117,10 +116,9 @@ def calls_of(path: Path, begin: int = 0) -> list[Call]:
 
 
 def install() -> None:
-    """Trace this process if the variable says so."""
-    if given := os.environ.get(VARIABLE):
-        path, steps = json.loads(given)
-        Tracer(Path(path), [(name, file) for name, file in steps]).install()
+    """Trace this process as its variable says."""
+    path, steps = json.loads(os.environ[TRACE])
+    Tracer(Path(path), [(name, file) for name, file in steps]).install()
 
 
 def _step_of(code: CodeType) -> Step | None:
