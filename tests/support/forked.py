@@ -27,7 +27,7 @@ from typing import IO, Any
 
 _IMPORTED = ("fabric.agent.process.service", "fabric.coordinator.main")
 TRACE = "FABRIC_TEST_TRACE"
-"""The variable of a process that is traced (`tests.support.tracer`): its file and steps, as JSON."""
+"""The variable of a process that `tests.support.tracer` traces: its file and steps, as JSON."""
 _REQUEST_BYTES = 1 << 20
 _END_S = 5.0
 
