@@ -16,7 +16,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from fabric.coordinator.planner.draft import Draft, Flow
-from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
+from fabric.coordinator.planner.exchanges import group_by, hash_by, refuse_broadcast
 from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, columns_of, kept_names, output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate, Distinct, Node, Select
@@ -28,8 +28,7 @@ def plan_aggregate(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
     """The aggregate over `flow`, spread over `n` tasks where it needs an exchange."""
     refuse_broadcast(flow)
     names = kept_names(node.keys)
-    together = flow.keys is not None and all(name in names for name, _ in flow.keys)
-    if (flow.n == 1 and n == 1) or (together and node.keys):
+    if (flow.n == 1 and n == 1) or (flow.has_together(names) and node.keys):
         return replace(flow, flexible=False).renamed(replace(node, input=flow.node), names)
     return (_by_phases if has_partial_form(node) else _by_rows)(draft, node, flow, n)
 
@@ -68,15 +67,9 @@ def has_partial_form(node: Aggregate) -> bool:
 def _by_phases(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
     partial = partial_of(node, flow.node)
     local = replace(flow, node=partial, keys=None, flexible=False)
-    names = [output_name(key) for key in node.keys]
+    keys = [Column(output_name(key)) for key in node.keys]
     path = f"{node.path}/exchange"
-    if names:
-        schema = schema_of(partial)
-        types = [schema.field(name).type for name in names]
-        keys = [Column(name) for name in names]
-        sent = hash_by(draft, local, keys, types, n, path=path, settings=node.path)
-    else:
-        sent = gather(draft, local, path=path, settings=node.path)
+    sent = group_by(draft, local, keys, n, path=path, settings=node.path)
     return sent.over(final_of(node, sent.node))
 
 
@@ -87,11 +80,7 @@ def _by_rows(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
     if columns and len(columns) < len(schema.names):
         flow = flow.over(Select(flow.node, columns, path=f"{node.path}/columns"))
     path = f"{node.path}/exchange"
-    if node.keys:
-        types = [type_of(key, schema) for key in node.keys]
-        sent = hash_by(draft, flow, node.keys, types, n, path=path, settings=node.path)
-    else:
-        sent = gather(draft, flow, path=path, settings=node.path)
+    sent = group_by(draft, flow, node.keys, n, path=path, settings=node.path)
     return sent.renamed(replace(node, input=sent.node), kept_names(node.keys))
 
 

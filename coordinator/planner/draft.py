@@ -8,7 +8,7 @@ partitioned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -197,6 +197,10 @@ class Flow:
     flexible: bool = False
     keys: HashKeys | None = None
     broadcast: Request | None = None
+
+    def has_together(self, names: Collection[str]) -> bool:
+        """Whether rows with equal values of the columns `names` are in one task each."""
+        return self.keys is not None and all(name in names for name, _ in self.keys)
 
     def over(self, node: Node) -> Flow:
         """The flow after a narrow operator that keeps all columns."""

@@ -103,6 +103,17 @@ def hash_by(
     return replace(sent, node=Select(sent.node, columns, path=f"{path}/columns"), keys=known)
 
 
+def group_by(
+    draft: Draft, flow: Flow, exprs: Sequence[Expr], n: int, *, path: str, settings: str
+) -> Flow:
+    """Rows with equal `exprs` in one of `n` tasks; without any, all rows in one task."""
+    if not exprs:
+        return gather(draft, flow, path=path, settings=settings)
+    schema = schema_of(flow.node)
+    types = [type_of(expr, schema) for expr in exprs]
+    return hash_by(draft, flow, exprs, types, n, path=path, settings=settings)
+
+
 def refuse_broadcast(flow: Flow) -> None:
     """A broadcast exchange means nothing but to a join: it would double rows."""
     if flow.broadcast is not None:

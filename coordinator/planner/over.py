@@ -16,11 +16,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from fabric.coordinator.planner.draft import Draft, Flow
-from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
+from fabric.coordinator.planner.exchanges import group_by, refuse_broadcast
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal, kept_names
 from fabric.plan.nodes import Filter, Select, Window
 from fabric.plan.nodes.window import unaliased_over
-from fabric.plan.schema import schema_of, type_of
+from fabric.plan.schema import schema_of
 
 
 def plan_window(
@@ -32,20 +32,14 @@ def plan_window(
     """
     refuse_broadcast(flow)
     keys = unaliased_over(node.exprs[0]).partition_by
-    known = kept_names(keys)
-    together = flow.keys is not None and all(name in known for name, _ in flow.keys)
-    path = f"{node.path}/exchange"
+    together = flow.has_together(kept_names(keys))
     if (flow.n == 1 and n == 1) or (together and keys):
         sent = replace(flow, flexible=False)
         return sent.over(replace(node, input=sent.node))
     if first is not None and flow.n > 1:
         flow = _first_rows(node, flow, first)
-    if keys:
-        schema = schema_of(flow.node)
-        types = [type_of(key, schema) for key in keys]
-        sent = hash_by(draft, flow, keys, types, n, path=path, settings=node.path)
-    else:
-        sent = replace(gather(draft, flow, path=path, settings=node.path), flexible=False)
+    path = f"{node.path}/exchange"
+    sent = replace(group_by(draft, flow, keys, n, path=path, settings=node.path), flexible=False)
     return sent.over(replace(node, input=sent.node))
 
 

@@ -126,14 +126,12 @@ class CheckpointOrders:
 
     def _sink(self, job: Job, node: str, command: pb.SinkCommand) -> list[Effect]:
         """Have an agent do this with what tasks prepared; without any agent it waits for one."""
-        attached = self._agents.ids()
         stage = next(s.stage for s in job.graph.stages if s.is_sink and s.path == node)
-        first = job.tasks[stage, 0].agent_id
-        if not attached:
+        asked = self._agents.nearest(job.tasks[stage, 0].agent_id)
+        if asked is None:
             return []
         command.job_id, command.stage = job.job_id, stage
         command.plan, command.folder = job.sink_plan(stage), job.checkpoint.folder
-        asked = first if first in attached else attached[0]
         return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
 
 

@@ -69,10 +69,9 @@ class Endings:
 
     def abandon_one(self, job: Job, stage: int, handle: bytes, agent_id: str) -> list[Effect]:
         """Have the output of one attempt removed; nobody waits for it."""
-        attached = self._agents.ids()
-        if not handle or not attached:
+        asked = self._agents.nearest(agent_id)
+        if not handle or asked is None:
             return []
-        asked = agent_id if agent_id in attached else attached[0]
         command = pb.SinkCommand(
             job_id=job.job_id, stage=stage, handles=[handle], drop=pb.SinkDrop(),
             plan=job.sink_plan(stage), folder=job.checkpoint.folder,
@@ -143,14 +142,15 @@ class Endings:
         Who was `asked` for which stage is put there.
         """
         effects: list[Effect] = []
-        attached = self._agents.ids()
         for stage in job.graph.stages:
             handles = job.handles(stage.stage)
             begun = any(task.given for task in job.tasks.stage(stage.stage))
-            if not attached or not stage.is_sink or not begun or stage.stage in job.published:
+            if not stage.is_sink or not begun or stage.stage in job.published:
                 continue
-            first = job.tasks[stage.stage, 0].agent_id
-            asked[stage.stage] = agent_id = first if first in attached else attached[0]
+            agent_id = self._agents.nearest(job.tasks[stage.stage, 0].agent_id)
+            if agent_id is None:
+                continue
+            asked[stage.stage] = agent_id
             effects += self.sink_command(job, stage.stage, agent_id, handles, publish=False)
         return effects
 

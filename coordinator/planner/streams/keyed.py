@@ -13,10 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fabric.coordinator.planner.draft import Draft, Flow
-from fabric.coordinator.planner.exchanges import exchange, gather, hash_by, refuse_broadcast
+from fabric.coordinator.planner.exchanges import exchange, group_by, refuse_broadcast
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import Keyed, KeyedProcess, LookupJoin, Node, StreamAggregate
-from fabric.plan.schema import schema_of, type_of
 
 
 def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
@@ -24,15 +23,10 @@ def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
     refuse_broadcast(flow)
     names = [output_name(key) for key in node.keys]
     path = f"{node.path}/exchange"
-    together = flow.keys is not None and all(name in names for name, _ in flow.keys)
-    if names and (together or (flow.n == 1 and n == 1)):
+    if names and (flow.has_together(names) or (flow.n == 1 and n == 1)):
         sent = flow
-    elif names:
-        schema = schema_of(flow.node)
-        types = [type_of(key, schema) for key in node.keys]
-        sent = hash_by(draft, flow, node.keys, types, n, path=path, settings=node.path)
     else:
-        sent = gather(draft, flow, path=path, settings=node.path)
+        sent = group_by(draft, flow, node.keys, n, path=path, settings=node.path)
     sent = replace(sent, flexible=False)
     moved = replace(node, input=sent.node)
     if isinstance(node, KeyedProcess):
