@@ -146,7 +146,7 @@ def _place(path: str | Path, format: str | None) -> tuple[Path, Any]:
 
 def _format_of(path: Path) -> str:
     """The format that a path, or the first file in it, ends with."""
-    from fabric.io.readers.folder import names_in  # for start-up time
+    from fabric.io.readers.files import names_in  # for start-up time
 
     for name in [path.name, *(sorted(names_in(str(path))) if path.is_dir() else ())]:
         for format in _FORMATS:

@@ -92,7 +92,7 @@ def _asked_splits(scan: Scan | StreamScan, around: Surroundings, n: int) -> Sequ
 def _scan_splits(scan: Scan | StreamScan, around: Surroundings, n_target: int) -> Sequence[Split]:
     if isinstance(scan, Scan):
         return _source_splits(scan.source, scan.schema, around, n_target)
-    from fabric.io.readers.splits import enumerate_stream
+    from fabric.io.readers import enumerate_stream
 
     def splits_of(source: Source) -> list[Split]:
         return list(_source_splits(source, scan.schema, around, n_target))

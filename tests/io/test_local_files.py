@@ -17,8 +17,7 @@ from fabric.errors import DataError, FabricError, NotFoundError
 from fabric.io import local_files
 from fabric.io.files.source import enumerate_splits, read_split, source_schema
 from fabric.io.local_files import reading
-from fabric.io.readers import open_reader
-from fabric.io.readers.splits import enumerate_stream
+from fabric.io.readers import enumerate_stream, open_reader
 from fabric.plan.sources import FileSource, FollowedFiles, Split
 
 pytestmark = pytest.mark.timeout(60)

@@ -11,7 +11,7 @@ from fabric.errors import ConfigError, PlanError
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.places import Places, guarding, of_fabric
-from fabric.io.readers.splits import stream_schema
+from fabric.io.readers import stream_schema
 from fabric.io.sinks.dispatch import (
     abandon,
     check_stream_target,

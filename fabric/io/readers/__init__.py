@@ -1,45 +1,34 @@
 """Streams as sources: what comes without end, from generators, tables, files and clients.
 
-One job: `open_reader`, and the words of the protocol. `splits.py` says which splits and columns a
-stream has; sinks of streams are in `fabric/io/sinks`.
+One job: finding the module that serves a source, and the words of the protocol. The module of a
+source has the name of the source on the wire (`WIRE` of its class) and three functions:
+`stream_schema`, its columns; `enumerate_splits`, what its tasks read, whose ids stay the same for
+ever, because checkpoints name them; and `open_reader`. The coordinator calls the first two. Sinks
+of streams are in `fabric/io/sinks`.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 import pyarrow as pa
 
 from fabric.clock import Clock, SystemClock
 from fabric.errors import PlanError
-from fabric.io.readers.folder import FolderCursor
-from fabric.io.readers.generator import GeneratorCursor
-from fabric.io.readers.nexmark import NexmarkCursor
-from fabric.io.readers.ordered_files import FileReplayCursor
 from fabric.io.readers.protocol import (
     ALL_OF_IT,
     END,
     IDLE,
-    Cursor,
     Ended,
-    OpenCursor,
     Poll,
     Polled,
     Share,
+    SplitsOf,
 )
 from fabric.io.readers.reader import StreamReader
-from fabric.io.readers.replay import ReplayCursor, Rows, Tempo, first_us
-from fabric.io.readers.splits import enumerate_stream, stream_schema
-from fabric.io.readers.tail import GrowingCursor
-from fabric.io.sources import source_schema
-from fabric.plan.sources import (
-    FlightStream,
-    FollowedFiles,
-    GeneratorStream,
-    KafkaStream,
-    NexmarkStream,
-    ReplayStream,
-    Split,
-    StreamSource,
-)
+from fabric.io.sources import enumerate_splits
+from fabric.plan.sources import STREAM_SOURCES, Source, Split, StreamSource
 
 __all__ = [
     "END",
@@ -52,6 +41,25 @@ __all__ = [
     "open_reader",
     "stream_schema",
 ]
+
+
+def stream_schema(source: StreamSource) -> pa.Schema:
+    """Names and types of a stream's columns.
+
+    Raises
+    ------
+    NotFoundError
+        Files to look at are missing.
+    PlanError
+        The source can't tell: its schema must be given.
+    """
+    found: pa.Schema = serving(source).stream_schema(source)
+    return found
+
+
+def enumerate_stream(source: StreamSource, splits_of: SplitsOf | None = None) -> list[Split]:
+    """The splits of a stream; raises `ConfigError` for a source that can't be read."""
+    return list(serving(source).enumerate_splits(source, splits_of or _one_part))
 
 
 def open_reader(
@@ -78,55 +86,22 @@ def open_reader(
     >>> reader.poll(2, 0.0), reader.poll(2, 0.0)
     (Ended(split='0-of-1'), <Poll.END: 'end'>)
     """
-    clock = clock or SystemClock()
-    match source:
-        case GeneratorStream():
-            return StreamReader(
-                "generator",
-                lambda split, wake: GeneratorCursor(source, schema, split, clock),
-                clock,
-            )
-        case NexmarkStream():
-            return StreamReader(
-                "nexmark", lambda split, wake: NexmarkCursor(source, schema, split, clock), clock
-            )
-        case ReplayStream():
-            return StreamReader("replay", _replaying(source, schema, clock), clock)
-        case FollowedFiles(grows=True):
-            return StreamReader("growing", lambda split, wake: GrowingCursor(source, schema), clock)
-        case FollowedFiles():
-            return StreamReader(
-                "folder", lambda split, wake: FolderCursor(source, schema, split, clock), clock
-            )
-        case FlightStream():
-            from fabric.flight.backend import streams_of
-            from fabric.io.dataset.access import current
-            from fabric.io.readers.flight import FlightCursor
-
-            streams = streams_of(current().agent_id)
-            return StreamReader(
-                "flight", lambda split, wake: FlightCursor(source, schema, split, streams), clock
-            )
-        case KafkaStream():
-            from fabric.io.kafka.source import KafkaReader
-
-            return KafkaReader(source, schema, full or schema, share, clock)
-        case _:
-            raise PlanError(f"nothing here can read a {type(source).__name__}")
+    opened = serving(source).open_reader
+    reader: StreamReader = opened(source, schema, clock or SystemClock(), full or schema, share)
+    return reader
 
 
-def _replaying(source: ReplayStream, schema: pa.Schema, clock: Clock) -> OpenCursor:
-    tempo = Tempo(source.speed, clock)
-    found = source_schema(source.source)
-    # What the plan says about a column counts: a CSV file's types are found anew each time.
-    full = pa.schema([schema.field(f.name) if f.name in schema.names else f for f in found])
-    if source.by_file:
-        return lambda split, wake: FileReplayCursor(source, schema, full, split.uri, tempo)
-    rows = Rows(source, schema, full)
+def serving(source: StreamSource) -> Any:
+    """The module of `source`, imported when the first such source comes.
 
-    def opened(split: Split, wake: object) -> Cursor:
-        rows.want(split)
-        tempo.base_us = first_us(split)
-        return ReplayCursor(rows, source, schema, split.uri, tempo)
+    >>> from fabric.plan.sources import NexmarkStream
+    >>> serving(NexmarkStream()).__name__
+    'fabric.io.readers.nexmark'
+    """
+    if not isinstance(source, STREAM_SOURCES):
+        raise PlanError(f"nothing here can read a {type(source).__name__}")
+    return import_module(f"{__name__}.{source.WIRE}")
 
-    return opened
+
+def _one_part(source: Source) -> list[Split]:
+    return enumerate_splits(source, 1)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from fabric.errors import ConfigError, DataError
+from fabric.clock import Clock
+from fabric.errors import ConfigError, DataError, PlanError
 from fabric.ids import check_name
-from fabric.io.readers.protocol import Cursor, Later
-from fabric.io.readers.reader import JOINED_ROWS, can_join, selected
+from fabric.io.readers.protocol import Cursor, Later, SplitsOf
+from fabric.io.readers.reader import JOINED_ROWS, StreamReader, can_join, selected
 from fabric.plan.sources import FlightStream, Split
 
 if TYPE_CHECKING:
@@ -36,6 +37,31 @@ def check(source: FlightStream) -> None:
     for name in ("n_splits", "buffer_bytes"):
         if getattr(source, name) < 1:
             raise ConfigError(f"{name} of a Flight stream must be positive")
+
+
+def stream_schema(source: FlightStream) -> pa.Schema:
+    """Nobody knows."""
+    raise PlanError(
+        f"the columns of Flight stream {source.name!r} can't be known before somebody puts "
+        "rows; give them with schema="
+    )
+
+
+def enumerate_splits(source: FlightStream, splits_of: SplitsOf) -> list[Split]:
+    """So many as it says."""
+    check(source)
+    return [Split(f"{source.name}-{index}") for index in range(source.n_splits)]
+
+
+def open_reader(source: FlightStream, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
+    """A cursor a split, over the puts to the agent of this process."""
+    from fabric.flight.backend import streams_of  # the coordinator has no agent
+    from fabric.io.dataset.access import current
+
+    streams = streams_of(current().agent_id)
+    return StreamReader(
+        "flight", lambda split, wake: FlightCursor(source, schema, split, streams), clock
+    )
 
 
 class FlightCursor(Cursor):

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fabric.clock import Clock
 from fabric.errors import ConfigError
-from fabric.io.readers.protocol import Later
-from fabric.io.readers.reader import MadeCursor, Pace, selected, whole
+from fabric.io.readers.protocol import Later, SplitsOf, numbered
+from fabric.io.readers.reader import MadeCursor, Pace, StreamReader, selected, whole
 from fabric.plan.sources import GeneratorStream, Split
 
 SCHEMA = pa.schema(
@@ -43,6 +43,26 @@ def check(source: GeneratorStream) -> None:
         raise ConfigError(f"n_splits of a generator must be positive, got {source.n_splits}")
     if not 1 <= source.n_keys <= _KEYS_MAX:
         raise ConfigError(f"n_keys of a generator is 1 to {_KEYS_MAX}, got {source.n_keys}")
+
+
+def stream_schema(source: GeneratorStream) -> pa.Schema:
+    """The same columns for all."""
+    return SCHEMA
+
+
+def enumerate_splits(source: GeneratorStream, splits_of: SplitsOf) -> list[Split]:
+    """So many as it says."""
+    check(source)
+    return numbered(source.n_splits)
+
+
+def open_reader(
+    source: GeneratorStream, schema: pa.Schema, clock: Clock, *_: object
+) -> StreamReader:
+    """A cursor a split."""
+    return StreamReader(
+        "generator", lambda split, wake: GeneratorCursor(source, schema, split, clock), clock
+    )
 
 
 def n_rows_of(total: int, index: int, n_splits: int) -> int:

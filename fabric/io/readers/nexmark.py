@@ -22,7 +22,8 @@ from fabric._cython.kernels.take import take
 from fabric.clock import Clock
 from fabric.errors import ConfigError
 from fabric.io.readers.generator import n_rows_of
-from fabric.io.readers.reader import MadeCursor, Pace
+from fabric.io.readers.protocol import SplitsOf, numbered
+from fabric.io.readers.reader import MadeCursor, Pace, StreamReader
 from fabric.plan.sources import NexmarkStream, Split
 
 EPOCH = 50
@@ -76,10 +77,23 @@ def check(source: NexmarkStream) -> None:
             raise ConfigError(f"{name} of Nexmark must be positive, got {getattr(source, name)}")
 
 
-def schema(source: NexmarkStream) -> pa.Schema:
+def stream_schema(source: NexmarkStream) -> pa.Schema:
     """The columns of its table."""
     check(source)
     return SCHEMAS[source.table]
+
+
+def enumerate_splits(source: NexmarkStream, splits_of: SplitsOf) -> list[Split]:
+    """So many as it says."""
+    check(source)
+    return numbered(source.n_splits)
+
+
+def open_reader(source: NexmarkStream, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
+    """A cursor a split."""
+    return StreamReader(
+        "nexmark", lambda split, wake: NexmarkCursor(source, schema, split, clock), clock
+    )
 
 
 def n_rows(source: NexmarkStream, index: int) -> int:

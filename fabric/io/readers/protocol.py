@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from fabric.errors import DataError
-from fabric.plan.sources import Split
+from fabric.plan.sources import Source, Split
 from fabric.plan.stream import BAD_RECORD_SCHEMA, UNREADABLE_SCHEMA
 
 
@@ -141,6 +141,13 @@ class Cursor(ABC):
 
 OpenCursor = Callable[[Split, Callable[[], None]], Cursor]
 """Opens a split; the function given to it wakes a `poll` that waits, from any thread."""
+SplitsOf = Callable[[Source], list[Split]]
+"""The splits of a bounded source: the coordinator knows those of datasets."""
+
+
+def numbered(n_splits: int) -> list[Split]:
+    """Splits of a source that says itself how many it has."""
+    return [Split(f"{index}-of-{n_splits}") for index in range(n_splits)]
 
 
 VERSION = 1

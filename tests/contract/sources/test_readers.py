@@ -9,7 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import DataError, InternalError
-from fabric.io.readers import END, IDLE, Ended, Polled, enumerate_stream, open_reader
+from fabric.io.readers import END, IDLE, Ended, Polled, enumerate_stream, open_reader, serving
+from fabric.plan.codec import decode, encode
+from fabric.plan.nodes import Plan, StreamScan
+from fabric.plan.sources import STREAM_SOURCES
 from tests.support.streams.cases import CASES
 
 PLAIN = settings(
@@ -48,6 +51,18 @@ def take(reader, rows, sizes, n_polls=None):
 
 def whole(case):
     return {split: rows for split, rows in case.rows.items() if rows}
+
+
+@pytest.mark.parametrize("kind", STREAM_SOURCES)
+def test_every_source_has_a_module(kind):
+    source = object.__new__(kind)
+    for name in ("stream_schema", "enumerate_splits", "open_reader"):
+        assert callable(getattr(serving(source), name))
+
+
+def test_the_source_travels(case):
+    scan = StreamScan(case.source, case.schema)
+    assert decode(encode(Plan(scan))).root == scan
 
 
 def test_reads_what_the_oracle_says_and_ends_each_split_once(case):

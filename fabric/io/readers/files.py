@@ -36,8 +36,9 @@ from fabric.io.files.folders import ENDINGS, Listed
 from fabric.io.files.options import check_known
 from fabric.io.local_files import reading
 from fabric.io.readers.ordered_files import FORMATS, Pieces, rows_of_file
-from fabric.io.readers.protocol import Cursor, Later, Unreadable
-from fabric.io.readers.reader import whole
+from fabric.io.readers.protocol import Cursor, Later, SplitsOf, Unreadable, numbered
+from fabric.io.readers.reader import StreamReader, whole
+from fabric.io.readers.tail import GrowingCursor
 from fabric.io.schemas import checked_schema, texts_for_nulls
 from fabric.plan.sources import EMPTY_SCHEMA, FollowedFiles, Split
 
@@ -79,6 +80,32 @@ def check(source: FollowedFiles) -> None:
         raise ConfigError(f"a growing file has no option {wrong[0]!r}: it is read piece by piece")
     if source.grows and source.n_splits != 1:
         raise ConfigError(f"a growing file is one split, got n_splits={source.n_splits}")
+
+
+def stream_schema(source: FollowedFiles) -> pa.Schema:
+    """The columns of some file, and of the folders; raises `NotFoundError` without any file."""
+    check(source)
+    path = first_file(source)
+    found = checked_schema(FORMATS[source.format].file_schema(path, dict(source.options)), path)
+    found = texts_for_nulls(found) if source.format in ("csv", "ndjson") else found
+    columns = {field.name: field.type for field in found}
+    outside = {field.name: field.type for field in folder_columns(source)}
+    return pa.schema(list((columns | outside).items()))
+
+
+def enumerate_splits(source: FollowedFiles, splits_of: SplitsOf) -> list[Split]:
+    """So many as it says."""
+    check(source)
+    return numbered(source.n_splits)
+
+
+def open_reader(source: FollowedFiles, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
+    """A cursor a split, or that of the file that grows."""
+    if source.grows:
+        return StreamReader("growing", lambda split, wake: GrowingCursor(source, schema), clock)
+    return StreamReader(
+        "folder", lambda split, wake: FolderCursor(source, schema, split, clock), clock
+    )
 
 
 def first_file(source: FollowedFiles) -> str:
