@@ -20,6 +20,8 @@ from fabric.io.files.folders import ENDINGS, local_path
 from fabric.plan import sources
 from fabric.plan.nodes import Node, Scan, StreamScan
 
+__all__ = ["files", "flight", "generator", "nexmark", "read_stream", "replay"]
+
 _NEXMARK, _FLIGHT = sources.NexmarkStream(), sources.FlightStream("")
 _SEED_MAX = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

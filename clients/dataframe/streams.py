@@ -10,16 +10,10 @@ One job: the public names, as ``fabric.streams``.
 
 from __future__ import annotations
 
+from fabric.clients.dataframe import read_stream as _read_stream
 from fabric.clients.dataframe.calls import helpful_functions
 from fabric.clients.dataframe.read_kafka import read_kafka
-from fabric.clients.dataframe.read_stream import (
-    files,
-    flight,
-    generator,
-    nexmark,
-    read_stream,
-    replay,
-)
+from fabric.clients.dataframe.read_stream import *  # noqa: F403
 from fabric.clients.dataframe.states import (
     aggregating_state,
     list_state,
@@ -45,24 +39,16 @@ from fabric.clients.dataframe.windows import (
 )
 from fabric.event_time import END_OF_TIME
 
-helpful_functions(globals())
-
 __all__ = [
     "END_OF_TIME",
     "aggregating_state",
     "count_window",
     "cumulative",
-    "files",
-    "flight",
-    "generator",
     "global_window",
     "list_state",
     "map_state",
-    "nexmark",
     "read_kafka",
-    "read_stream",
     "reducing_state",
-    "replay",
     "session",
     "sliding",
     "to_blackhole",
@@ -74,3 +60,6 @@ __all__ = [
     "tumbling",
     "value_state",
 ]
+__all__ += _read_stream.__all__
+
+helpful_functions(globals())
