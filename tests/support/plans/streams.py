@@ -7,7 +7,9 @@ One job: `random_stream`, whose steps are drawn from those that the rows below a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,11 +26,12 @@ from fabric.plan.event_windows import (
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, SortKey, Udf
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import (
+    NODES,
     AssignWindows,
     Changes,
-    Deduplicate,
     Exchange,
     Filter,
+    Groups,
     KeyedProcess,
     LookupHow,
     LookupJoin,
@@ -39,7 +42,6 @@ from fabric.plan.nodes import (
     StateField,
     StreamAggregate,
     StreamScan,
-    TopN,
     Union,
     Watermark,
     WithColumns,
@@ -50,6 +52,7 @@ from fabric.plan.stream import Stream, closing
 from fabric.plan.stream_facts import stream_of
 from fabric.plan.targets import StreamFileTarget
 
+Step = Callable[[Random, Node], Node]
 SCHEMA = pa.schema([
     ("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int32()),
 ])  # fmt: skip
@@ -89,9 +92,10 @@ def _source(rng: Random) -> Node:
 def _step(rng: Random, node: Node) -> Node:
     stream = stream_of(node)
     assert stream is not None
-    kinds: list[Callable[[Random, Node], Node]] = [_filtered, _narrowed, _added, _exchanged]
+    kinds: list[Step] = [_filtered, _narrowed, _added, _exchanged]
     if not stream.changes:
-        kinds += [_deduplicated, _ranked, _looked_up, _processed, _grouped, _counted]
+        kinds += [_looked_up, _processed, _grouped, _counted]
+        kinds += map(_grouped_as, GROUPS)
         if stream.time:
             kinds += [_windowed, _windowed, _assigned, _united]
     made = rng.choice(kinds)(rng, node)
@@ -140,16 +144,35 @@ def _closing(rng: Random, node: Node) -> tuple[tuple[Expr, ...], str]:
     return keys, closing(keys, stream) if stream.timed else ""
 
 
-def _deduplicated(rng: Random, node: Node) -> Node:
-    keys, closes = _closing(rng, node)
-    return Deduplicate(node, keys, rng.choice(["first", "last"]), closes=closes)
+def _grouped_as(kind: type[Groups]) -> Step:
+    """A step of this class over a stream; `FIELDS` draws its own fields."""
+    texts = {field.name: f"{field.name}: {field.type}" for field in fields(kind)}
+
+    def step(rng: Random, node: Node) -> Node:
+        keys, closes = _closing(rng, node)
+        drawn: dict[str, Any] = {
+            name: FIELDS[text](rng, node) for name, text in texts.items() if text in FIELDS
+        }
+        return kind(input=node, keys=keys, closes=closes, **drawn)
+
+    return step
 
 
-def _ranked(rng: Random, node: Node) -> Node:
-    keys, closes = _closing(rng, node)
-    by = SortKey(Column(rng.choice(schema_of(node).names)), descending=rng.random() < 0.5)
-    rank = rng.choice(["", free_name("rank", schema_of(node).names)])
-    return TopN(node, keys, (by,), rng.randint(1, 5), rng.random() < 0.5, rank, closes)
+def _order(rng: Random, node: Node) -> tuple[SortKey, ...]:
+    name = rng.choice(schema_of(node).names)
+    return (SortKey(Column(name), descending=rng.random() < 0.5),)
+
+
+FIELDS: dict[str, Callable[[Random, Node], object]] = {
+    "by: tuple[SortKey, ...]": _order,
+    "keep: Keep": lambda rng, _: rng.choice(["first", "last"]),
+    "n: int": lambda rng, _: rng.randint(1, 5),
+    "rank: str": lambda rng, node: rng.choice(["", free_name("rank", schema_of(node).names)]),
+    "ties: bool": lambda rng, _: rng.random() < 0.5,
+}
+"""What draws a field of a step over `Groups`, by name and type; others have their defaults."""
+GROUPS = [kind for kind in NODES if issubclass(kind, Groups) and kind is not StreamAggregate]
+"""Steps over `Groups` that need no function of their own here."""
 
 
 def _aggs(node: Node) -> tuple[Expr, ...]:
