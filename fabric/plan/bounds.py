@@ -3,7 +3,7 @@
 `check_bounds` holds a node, and where it reads or writes, to the bounds that each class says as
 `BOUNDS`; those of settings are here. Somebody allocates,
 counts to or waits for each of these: splits, partitions, buffers, times. A number that sizes
-nothing (a row limit, a seed, an index into a table) has no bound but its 64 bits, and is not here.
+nothing (a row limit, a seed) has no bound but its 64 bits: that is `ANY`.
 What means nothing (zero splits, a negative wait) is refused where it is known what it is for.
 """
 
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
-from math import isfinite
+from math import inf, isfinite
 
 from fabric.errors import PlanError
 from fabric.plan.node import Node
 
+ANY = inf
+"""Of a number that nothing is made for: a seed, a place in time, rows to stop after."""
 SPLITS_MAX = 10_000
 """Of one stream: each is a name, a position in every checkpoint, and a cursor in some task."""
 PARTITIONS_MAX = 1 << 15

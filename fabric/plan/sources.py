@@ -79,6 +79,7 @@ class MemorySource(Place):
     n_rows: int
 
     WIRE: ClassVar[str] = "memory"
+    BOUNDS: ClassVar[Mapping[str, float]] = {"n_rows": bounds.ANY}
 
     def text(self) -> str:
         """``DataFrame(3 rows)``."""
@@ -93,6 +94,7 @@ class DatasetSource(Place):
     version: int = 0
 
     WIRE: ClassVar[str] = "dataset"
+    BOUNDS: ClassVar[Mapping[str, float]] = {"version": bounds.ANY}
 
     def text(self) -> str:
         """``read_dataset("name")``."""
@@ -164,8 +166,11 @@ class GeneratorStream(_StreamPlace):
     WIRE: ClassVar[str] = "generator"
     BOUNDS: ClassVar[Mapping[str, float]] = {
         "rows_per_s": bounds.ROWS_PER_S_MAX,
+        "n_rows": bounds.ANY,
         "n_keys": bounds.KEYS_MAX,
         "n_splits": bounds.SPLITS_MAX,
+        "seed": bounds.ANY,
+        "start_us": bounds.ANY,
         "disorder_us": DURATION_US_MAX,
     }
 
@@ -199,8 +204,11 @@ class NexmarkStream(_StreamPlace):
     WIRE: ClassVar[str] = "nexmark"
     BOUNDS: ClassVar[Mapping[str, float]] = {
         "events_per_s": bounds.ROWS_PER_S_MAX,
-        "event_rate": bounds.ROWS_PER_S_MAX,
+        "n_events": bounds.ANY,
         "n_splits": bounds.SPLITS_MAX,
+        "seed": bounds.ANY,
+        "start_us": bounds.ANY,
+        "event_rate": bounds.ROWS_PER_S_MAX,
     }
 
     def text(self) -> str:
@@ -351,6 +359,7 @@ class KafkaStream(_StreamPlace):
 
     WIRE: ClassVar[str] = "kafka"
     BOUNDS: ClassVar[Mapping[str, float]] = {
+        "start_ms": bounds.ANY,
         "discover_s": bounds.WAIT_S_MAX,
         "rows_per_s": bounds.ROWS_PER_S_MAX,
         "bytes_per_s": bounds.FILE_BYTES_MAX,

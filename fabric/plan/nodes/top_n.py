@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2 as pb
+from fabric.plan.bounds import ANY
 from fabric.plan.columns import hidden, key_columns, read_by, visible
 from fabric.plan.expr import Expr, SortKey, output_name, sorted_over
 from fabric.plan.faults import quoted
@@ -42,6 +43,7 @@ class TopN(Groups):
     kinds: bool = False
 
     WIRE: ClassVar[str] = "top_n"
+    BOUNDS: ClassVar[Mapping[str, float]] = {**Groups.BOUNDS, "n": ANY}
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
         "top_n", "write: .with_columns(rank=row_number().over(…)) and .filter(…)",
     )  # fmt: skip
