@@ -144,7 +144,7 @@ def _closing(rng: Random, node: Node) -> tuple[tuple[Expr, ...], str]:
     return keys, closing(keys, stream) if stream.timed else ""
 
 
-def _grouped_as(kind: type[Groups]) -> Step:
+def _grouped_as(kind: type[Any]) -> Step:
     """A step of this class over a stream; `FIELDS` draws its own fields."""
     texts = {field.name: f"{field.name}: {field.type}" for field in fields(kind)}
 
@@ -153,7 +153,8 @@ def _grouped_as(kind: type[Groups]) -> Step:
         drawn: dict[str, Any] = {
             name: FIELDS[text](rng, node) for name, text in texts.items() if text in FIELDS
         }
-        return kind(input=node, keys=keys, closes=closes, **drawn)
+        made: Node = kind(input=node, keys=keys, closes=closes, **drawn)
+        return made
 
     return step
 
