@@ -21,6 +21,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import FabricEngine
 from fabric.agent.runtime import AgentRuntime
+from fabric.agent.tasks import Services
 from fabric.clients.dataframe.durations import Length
 from fabric.clients.job.dry_run import may_run
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
@@ -249,9 +250,12 @@ def _agent(
     return AgentRuntime(
         hello=hello,
         link=LocalLink(coordinator),
-        transport=backend.transport,
-        engine=FabricEngine(signer),
-        store=backend.source,
+        services=Services(
+            agent_id=backend.agent_id,
+            store=backend.source,
+            transport=backend.transport,
+            engine=FabricEngine(signer),
+        ),
         locations=backend.locations,
         datasets=backend.datasets,
         served=backend.exchanges,

@@ -10,16 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from fabric import failpoints
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
-from fabric._cython.shuffle.store.store import Store
 from fabric.agent.background import BackgroundWork
 from fabric.agent.core import AgentCore
-from fabric.agent.engine import Engine
 from fabric.agent.events import (
     Cancel,
     DropJob,
@@ -36,17 +33,14 @@ from fabric.agent.events import (
     TaskEnd,
 )
 from fabric.agent.heartbeat import Lease, is_overloaded, meminfo
-from fabric.agent.pipes import Exchanges
-from fabric.agent.slot.pool import SlotPool
 from fabric.agent.tally import TaskTally
 from fabric.agent.task_threads import TaskThreads
 from fabric.agent.tasks import Services
-from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.link import AgentLink, OnLost
 from fabric.errors import FabricError
 from fabric.flight.locations import LocationTable
-from fabric.flight.transport import DatasetStore, Transport
+from fabric.flight.transport import DatasetStore
 from fabric.io.dataset.access import DatasetAccess, use
 from fabric.process import resident_bytes
 from fabric.telemetry.logs import logger
@@ -68,38 +62,20 @@ class AgentRuntime:
         *,
         hello: pb.Hello,
         link: AgentLink,
-        transport: Transport,
-        engine: Engine,
-        store: Store | None = None,
+        services: Services,
         locations: LocationTable | None = None,
         datasets: DatasetStore | None = None,
-        clock: Clock | None = None,
         on_lost: OnLost | None = None,
         access: DatasetAccess | None = None,
         served: JobPipes | None = None,
         on_locations: Callable[[pb.Locations], None] | None = None,
-        ring_bytes: int = 0,
-        slots: SlotPool | None = None,
-        scratch: Path | None = None,
     ) -> None:
-        self.hello = hello
-        self.agent_id = hello.agent_id
-        self.store = store or Store(self.agent_id)
+        self.hello, self._services = hello, services
+        self.agent_id, self.store = hello.agent_id, services.store
         self.locations = locations or LocationTable()
         self._datasets, self._access = datasets, access
         self._link, self._lost = link, on_lost or _forget
         self._on_locations = on_locations
-        self._services = Services(
-            agent_id=self.agent_id,
-            store=self.store,
-            transport=transport,
-            engine=engine,
-            clock=clock or SystemClock(),
-            exchanges=Exchanges(self.agent_id, transport),
-            ring_bytes=ring_bytes,
-            slots=slots,
-            scratch=scratch,
-        )
         self._inbox: SimpleQueue[Event | Callable[[], None] | None] = SimpleQueue()
         self._tasks = TaskThreads(
             self._services, served or JobPipes(), self._inbox.put, self._datasets_reached

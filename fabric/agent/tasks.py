@@ -28,7 +28,7 @@ from fabric.agent.stream_tasks.mailbox import Mailbox, add_counts
 from fabric.agent.stream_tasks.setup import Parts, StreamDone, run_stream
 from fabric.agent.tally import TaskTally
 from fabric.cancellation import Cancellation, asking
-from fabric.clock import Clock
+from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import CancelledError, FabricError, InternalError, PeerLostError
@@ -51,8 +51,7 @@ class Services:
     store: Store
     transport: Transport
     engine: Engine
-    clock: Clock
-    exchanges: Exchanges
+    clock: Clock = field(default_factory=SystemClock)
     slots: SlotPool | None = None
     """Processes for tasks with Python functions; None: such tasks are threads as all others."""
     scratch: Path | None = None
@@ -60,6 +59,10 @@ class Services:
     ring_bytes: int = 0
     """What the rings of one pipelined edge may hold together; 0: as much as rings like."""
     tally: TaskTally = field(default_factory=TaskTally)
+    exchanges: Exchanges = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exchanges", Exchanges(self.agent_id, self.transport))
 
 
 class TaskRun:

@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from fabric._cython.shuffle.store.store import Store
 from fabric.agent.runtime import AgentRuntime
+from fabric.agent.tasks import Services
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
@@ -148,9 +150,13 @@ class Running:
         self.runtime = AgentRuntime(
             hello=pb.Hello(agent_id="agent-1", address="local:agent-1", slots=slots),
             link=self.link,
-            transport=self.transport,
-            engine=self.engine,
-            clock=clock or SystemClock(),
+            services=Services(
+                agent_id="agent-1",
+                store=Store("agent-1"),
+                transport=self.transport,
+                engine=self.engine,
+                clock=clock or SystemClock(),
+            ),
             datasets=datasets,
             on_lost=self.lost.append,
         )

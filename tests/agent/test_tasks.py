@@ -12,7 +12,7 @@ import pytest
 
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.attempts import TaskSpec
-from fabric.agent.pipes import Exchanges, Pipes
+from fabric.agent.pipes import Pipes
 from fabric.agent.stream_tasks.mailbox import Mailbox
 from fabric.agent.tasks import Services, TaskRun
 from fabric.cancellation import Cancellation
@@ -143,7 +143,6 @@ class Agent:
             transport=self.transport,
             engine=self.engine,
             clock=ManualClock(),
-            exchanges=Exchanges(agent_id, self.transport),
         )
 
     def run(

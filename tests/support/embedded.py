@@ -19,6 +19,7 @@ from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import Engine, FabricEngine
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotPool
+from fabric.agent.tasks import Services
 from fabric.clock import Clock, SystemClock
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
@@ -130,13 +131,16 @@ def _agent(
     return AgentRuntime(
         hello=pb.Hello(agent_id=agent_id, address=f"local:{agent_id}", slots=slots, cpus=1),
         link=LocalLink(backend.control),
-        transport=backend.transport,
-        engine=engine,
-        slots=pool,
-        store=backend.source,
+        services=Services(
+            agent_id=agent_id,
+            store=backend.source,
+            transport=backend.transport,
+            engine=engine,
+            clock=clock,
+            slots=pool,
+        ),
         locations=backend.locations,
         datasets=backend.datasets,
-        clock=clock,
         served=backend.exchanges,
         access=DatasetAccess(
             control=backend.control,

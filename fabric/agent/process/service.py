@@ -30,6 +30,7 @@ from fabric.agent.process.memory import (
 from fabric.agent.process.watchdog import Came, Watchdog, engine_runtime, thread_runtime
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotLimits, SlotPool
+from fabric.agent.tasks import Services
 from fabric.clock import SystemClock
 from fabric.config import TLS, AgentConfig, CheckpointConfig, FabricHome
 from fabric.control import control_pb2 as pb
@@ -138,12 +139,9 @@ class AgentProcess:
         self.runtime = AgentRuntime(
             hello=self._hello(),
             link=GrpcLink(config.coordinator, self._token, tls_roots=trusted),
-            transport=transport,
-            engine=FabricEngine(self._signer, self._fragment_memory()),
-            store=store,
+            services=self._services(store, transport),
             locations=self._locations,
             datasets=self._datasets,
-            clock=self._clock,
             on_lost=self._lost,
             access=DatasetAccess(
                 control=control,
@@ -153,15 +151,24 @@ class AgentProcess:
                 views=self._datasets.views,
             ),
             served=backend.exchanges,
-            ring_bytes=self._split.ring if config.memory else 0,
-            slots=self._slot_processes,
-            scratch=_scratch(self._folder),
             on_locations=Neighbours(transport, host_id() if config.unix_sockets else "").update,
         )
         if config.metrics_port is not None:
             _log.info("metrics", agent=self.agent_id, url=stack.enter_context(self._metrics()))
         self.runtime.start()
         stack.callback(self._stop)
+
+    def _services(self, store: Store, transport: FlightTransport) -> Services:
+        return Services(
+            agent_id=self.agent_id,
+            store=store,
+            transport=transport,
+            engine=FabricEngine(self._signer, self._fragment_memory()),
+            clock=self._clock,
+            slots=self._slot_processes,
+            scratch=_scratch(self._folder),
+            ring_bytes=self._split.ring if self._config.memory else 0,
+        )
 
     def _guarded(self) -> places.Places:
         """What plans may touch on this machine, by the settings that coordinators read, too."""
