@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from fabric import clients, errors, functions, selectors
     from fabric.clients import spark
     from fabric.clients.dataframe import formats, streams
-    from fabric.clients.dataframe.expr import Expr
+    from fabric.clients.dataframe.expressions.expr import Expr
+    from fabric.clients.dataframe.expressions.over import Window
+    from fabric.clients.dataframe.expressions.udf import RowByRowWarning, arrow_udf, udf
     from fabric.clients.dataframe.frame import DataFrame, concat
-    from fabric.clients.dataframe.functions import (
+    from fabric.clients.dataframe.functions.functions import (
         all,
         all_horizontal,
         any_horizontal,
@@ -102,9 +104,13 @@ if TYPE_CHECKING:
         variance,
         when,
     )
-    from fabric.clients.dataframe.group_by import GroupBy
-    from fabric.clients.dataframe.over import Window
-    from fabric.clients.dataframe.read import (
+    from fabric.clients.dataframe.readers.files import (
+        read_csv,
+        read_ipc,
+        read_json,
+        read_parquet,
+    )
+    from fabric.clients.dataframe.readers.tables import (
         date_range,
         from_arrow,
         from_dict,
@@ -114,12 +120,6 @@ if TYPE_CHECKING:
         read_arrow,
         read_dataset,
         read_flight,
-    )
-    from fabric.clients.dataframe.read_files import (
-        read_csv,
-        read_ipc,
-        read_json,
-        read_parquet,
     )
     from fabric.clients.dataframe.streams import (
         count_window,
@@ -131,7 +131,7 @@ if TYPE_CHECKING:
         sliding,
         tumbling,
     )
-    from fabric.clients.dataframe.udf import RowByRowWarning, arrow_udf, udf
+    from fabric.clients.dataframe.verbs.group_by import GroupBy
     from fabric.clients.graph.graph import JobGraph
     from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
     from fabric.clients.job.host import Partition
@@ -168,29 +168,29 @@ _WINDOWS = (
     "sliding", "tumbling",
 )  # fmt: skip
 _WHERE = {
-    **dict.fromkeys(_FUNCTIONS, "fabric.clients.dataframe.functions"),
-    **dict.fromkeys(_READERS, "fabric.clients.dataframe.read"),
-    **dict.fromkeys(_FILES, "fabric.clients.dataframe.read_files"),
+    **dict.fromkeys(_FUNCTIONS, "fabric.clients.dataframe.functions.functions"),
+    **dict.fromkeys(_READERS, "fabric.clients.dataframe.readers.tables"),
+    **dict.fromkeys(_FILES, "fabric.clients.dataframe.readers.files"),
     **dict.fromkeys(_WINDOWS, "fabric.clients.dataframe.streams"),
     "DataFrame": "fabric.clients.dataframe.frame",
-    "Expr": "fabric.clients.dataframe.expr",
+    "Expr": "fabric.clients.dataframe.expressions.expr",
     "FabricError": "fabric.errors",
-    "GroupBy": "fabric.clients.dataframe.group_by",
+    "GroupBy": "fabric.clients.dataframe.verbs.group_by",
     "Job": "fabric.clients.job.job",
     "JobGraph": "fabric.clients.graph.graph",
     "OperatorType": "fabric.clients.graph.operators",
     "Partition": "fabric.clients.job.host",
     "Process": "fabric.plan.process",
     "ProcessContext": "fabric.plan.process",
-    "RowByRowWarning": "fabric.clients.dataframe.udf",
+    "RowByRowWarning": "fabric.clients.dataframe.expressions.udf",
     "Session": "fabric.clients.session.session",
     "StreamOperatorNode": "fabric.clients.graph.operators",
     "View": "fabric.clients.session.view",
-    "Window": "fabric.clients.dataframe.over",
-    "arrow_udf": "fabric.clients.dataframe.udf",
+    "Window": "fabric.clients.dataframe.expressions.over",
+    "arrow_udf": "fabric.clients.dataframe.expressions.udf",
     "concat": "fabric.clients.dataframe.frame",
     "connect": "fabric.clients.session.connect",
-    "udf": "fabric.clients.dataframe.udf",
+    "udf": "fabric.clients.dataframe.expressions.udf",
 }
 _MODULES = {
     "clients": "fabric.clients",

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.dataframe import functions as _functions
-from fabric.clients.dataframe import spark_functions as _spark_functions
-from fabric.clients.dataframe.functions import *  # noqa: F403
+from fabric.clients.dataframe.functions import functions as _functions
+from fabric.clients.dataframe.functions import spark as _spark_functions
+from fabric.clients.dataframe.functions.functions import *  # noqa: F403
+from fabric.clients.dataframe.functions.spark import *  # noqa: F403
 from fabric.clients.dataframe.names import no_function as _no_function
-from fabric.clients.dataframe.spark_functions import *  # noqa: F403
 
 __all__ = _functions.__all__ + _spark_functions.__all__
 

@@ -1,9 +1,9 @@
-"""``import fabric.selectors``: the public names of `fabric.clients.dataframe.selectors`."""
+"""``import fabric.selectors``: the public names of `clients.dataframe.expressions.selectors`."""
 
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.dataframe import selectors as _selectors
-from fabric.clients.dataframe.selectors import *  # noqa: F403
+from fabric.clients.dataframe.expressions import selectors as _selectors
+from fabric.clients.dataframe.expressions.selectors import *  # noqa: F403
 
 __all__ = _selectors.__all__
 

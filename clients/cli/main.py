@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fabric.clients.cli import admin, config, doctor, jobs, options, run, serve, top, up
+from fabric.clients.cli import admin, doctor, jobs, options, run, serve, up
 from fabric.errors import FabricError
 
 _STOPPED = 130
@@ -39,8 +39,8 @@ app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(jobs.checkpoints_app, name="checkpoints")
 app.add_typer(admin.agents_app, name="agents")
 app.command("datasets", short_help="List datasets.")(admin.datasets)
-app.command("top", short_help="Agents, jobs and events, live.")(top.top)
-app.command("config", short_help="Settings, and where they come from.")(config.config)
+app.command("top", short_help="Agents, jobs and events, live.")(jobs.top)
+app.command("config", short_help="Settings, and where they come from.")(admin.config)
 app.add_typer(admin.metadata_app, name="metadata")
 app.command("doctor", short_help="Check that all that is needed is here.")(doctor.doctor)
 app.add_typer(run.demo_app, name="demo")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.lowering.fields import with_fields
+from fabric.clients.dataframe.lowering.checks import with_fields
 from fabric.clients.dataframe.names import choice, whole
 from fabric.clients.dataframe.render import (
     Head,

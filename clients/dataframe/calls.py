@@ -14,8 +14,8 @@ from functools import update_wrapper
 from types import FunctionType, MappingProxyType, TracebackType
 from typing import Any
 
+from fabric.clients.dataframe.expressions.types import Expression
 from fabric.clients.dataframe.names import no_attribute, value_text
-from fabric.clients.dataframe.types import Expression
 from fabric.errors import PlanError, UserError
 from fabric.plan import expr as plan
 from fabric.plan.faults import listed, nearest

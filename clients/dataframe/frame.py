@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 from fabric.clients.dataframe.calls import helpful
-from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.expressions.expr import Expr
+from fabric.clients.dataframe.expressions.types import TableLike
+from fabric.clients.dataframe.memory import memory_scan
 from fabric.clients.dataframe.names import camel_case, unknown_name
-from fabric.clients.dataframe.tables import memory_scan
-from fabric.clients.dataframe.types import TableLike
 from fabric.clients.dataframe.verbs.columns import ColumnVerbs
 from fabric.clients.dataframe.verbs.exchanges import RunningVerbs
 from fabric.clients.dataframe.verbs.groups import GroupVerbs
-from fabric.clients.dataframe.verbs.joins import JoinVerbs
+from fabric.clients.dataframe.verbs.joins import JoinVerbs, SetVerbs
 from fabric.clients.dataframe.verbs.kafka import KafkaVerbs
 from fabric.clients.dataframe.verbs.nulls import NullVerbs
 from fabric.clients.dataframe.verbs.process import ProcessVerbs
 from fabric.clients.dataframe.verbs.rows import RowVerbs
-from fabric.clients.dataframe.verbs.sets import SetVerbs
 from fabric.clients.dataframe.verbs.shapes import ShapeVerbs
 from fabric.clients.dataframe.verbs.streams import StreamVerbs
 from fabric.clients.dataframe.verbs.write import WritingVerbs

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyarrow import types as t
 
-from fabric.clients.dataframe.types import ColumnName
+from fabric.clients.dataframe.expressions.types import ColumnName
 from fabric.errors import PlanError
 from fabric.plan.expr import Column
 from fabric.plan.faults import listed, nearest, quoted

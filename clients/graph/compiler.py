@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fabric.clients.dataframe import read, read_files
-from fabric.clients.dataframe.expr import Expr, as_column
+from fabric.clients.dataframe.arguments import roots_of
+from fabric.clients.dataframe.expressions.expr import Expr, as_column
 from fabric.clients.dataframe.frame import DataFrame
-from fabric.clients.dataframe.options import roots_of
+from fabric.clients.dataframe.readers import files, tables
 from fabric.clients.dataframe.targets import dataset_target, file_target
 from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
 from fabric.errors import PlanError
@@ -21,8 +21,8 @@ from fabric.plan import nodes, targets
 from fabric.plan.faults import listed, quoted, with_article
 
 _READERS: dict[str, Callable[..., DataFrame]] = {
-    "parquet": read_files.read_parquet, "csv": read_files.read_csv, "ipc": read_files.read_ipc,
-    "json": read_files.read_json,
+    "parquet": files.read_parquet, "csv": files.read_csv, "ipc": files.read_ipc,
+    "json": files.read_json,
 }  # fmt: skip
 
 
@@ -69,12 +69,12 @@ def _source(operator: StreamOperatorNode, _: Sequence[Flow]) -> Flow:
                 )
             return Flow(value)
         case "data":
-            return Flow(read.read_arrow(value))
+            return Flow(tables.read_arrow(value))
         case "dataset":
-            return Flow(read.read_dataset(value))
+            return Flow(tables.read_dataset(value))
         case "flight":
             uri, *path = [value] if isinstance(value, str) else value
-            return Flow(read.read_flight(uri, *path, **options))
+            return Flow(tables.read_flight(uri, *path, **options))
         case _:
             return Flow(_READERS[kind](value, **options))
 

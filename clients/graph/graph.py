@@ -22,11 +22,11 @@ from fabric.plan.mend import free_name
 from fabric.plan.nodes import Plan
 
 if TYPE_CHECKING:
-    from fabric.clients.dataframe.options import FileOption
-    from fabric.clients.dataframe.read_files import Paths
+    from fabric.clients.dataframe.arguments import FileOption
+    from fabric.clients.dataframe.expressions.types import TableLike
+    from fabric.clients.dataframe.readers.files import Paths
     from fabric.clients.dataframe.render import Report
     from fabric.clients.dataframe.session import Session
-    from fabric.clients.dataframe.types import TableLike
     from fabric.clients.job.job import Job
 
 Operator = StreamOperatorNode | Stream | str

@@ -14,10 +14,9 @@ from fabric.errors import PlanError
 from fabric.plan.faults import quoted
 
 if TYPE_CHECKING:
-    from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.dataframe.options import FileOption
-    from fabric.clients.dataframe.over import Ends, TimeEnds
-    from fabric.clients.dataframe.types import (
+    from fabric.clients.dataframe.arguments import FileOption
+    from fabric.clients.dataframe.expressions.over import Ends, TimeEnds
+    from fabric.clients.dataframe.expressions.types import (
         IntoExpr,
         KeyColumns,
         ManyColumns,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         Predicates,
         Tolerance,
     )
+    from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.graph.operators import StreamOperatorNode
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from fabric.clients.dataframe.arguments import FileOption
     from fabric.clients.dataframe.durations import Length
+    from fabric.clients.dataframe.expressions.types import TableLike
     from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.dataframe.options import FileOption
-    from fabric.clients.dataframe.read_files import Paths
+    from fabric.clients.dataframe.readers.files import Paths
     from fabric.clients.dataframe.session import Session
-    from fabric.clients.dataframe.types import TableLike
     from fabric.plan.sources import StreamSource
 
 
@@ -28,35 +28,35 @@ class Readers:
 
     def read_parquet(self, paths: Paths, **options: FileOption) -> DataFrame:
         """`fabric.read_parquet` with all its `options`, to run here."""
-        from fabric.clients.dataframe.read_files import read_parquet  # for start-up time
+        from fabric.clients.dataframe.readers.files import read_parquet  # for start-up time
 
         given: dict[str, Any] = {**options}
         return read_parquet(paths, session=self._here, **given)
 
     def read_csv(self, paths: Paths, **options: FileOption) -> DataFrame:
         """`fabric.read_csv` with all its `options`, to run here."""
-        from fabric.clients.dataframe.read_files import read_csv  # for start-up time
+        from fabric.clients.dataframe.readers.files import read_csv  # for start-up time
 
         given: dict[str, Any] = {**options}
         return read_csv(paths, session=self._here, **given)
 
     def read_json(self, paths: Paths, **options: FileOption) -> DataFrame:
         """`fabric.read_json` with all its `options`, to run here."""
-        from fabric.clients.dataframe.read_files import read_json  # for start-up time
+        from fabric.clients.dataframe.readers.files import read_json  # for start-up time
 
         given: dict[str, Any] = {**options}
         return read_json(paths, session=self._here, **given)
 
     def read_ipc(self, paths: Paths, **options: FileOption) -> DataFrame:
         """`fabric.read_ipc` with all its `options`, to run here."""
-        from fabric.clients.dataframe.read_files import read_ipc  # for start-up time
+        from fabric.clients.dataframe.readers.files import read_ipc  # for start-up time
 
         given: dict[str, Any] = {**options}
         return read_ipc(paths, session=self._here, **given)
 
     def read_arrow(self, data: TableLike) -> DataFrame:
         """`fabric.read_arrow`, to run here."""
-        from fabric.clients.dataframe.read import read_arrow  # for start-up time
+        from fabric.clients.dataframe.readers.tables import read_arrow  # for start-up time
 
         return read_arrow(data, session=self._here)
 
@@ -70,7 +70,7 @@ class Readers:
         insecure: bool = False,
     ) -> DataFrame:
         """`fabric.read_flight`, to run here."""
-        from fabric.clients.dataframe.read import read_flight  # for start-up time
+        from fabric.clients.dataframe.readers.tables import read_flight  # for start-up time
 
         return read_flight(
             uri, *path, command=command, token=token, tls_roots=tls_roots, insecure=insecure,
@@ -79,7 +79,7 @@ class Readers:
 
     def read_dataset(self, name: str) -> DataFrame:
         """`fabric.read_dataset`, from here."""
-        from fabric.clients.dataframe.read import read_dataset  # for start-up time
+        from fabric.clients.dataframe.readers.tables import read_dataset  # for start-up time
 
         return read_dataset(name, session=self._here)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fabric.clients.dataframe.durations import Length, latency_us
+from fabric.clients.dataframe.expressions.udf import chosen
 from fabric.clients.dataframe.session import closed, opened
-from fabric.clients.dataframe.udf import chosen
 from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.job.job import Job
 from fabric.clients.session.readers import Readers
@@ -295,7 +295,7 @@ class Session(Readers, ABC):
 
     def cached(self, plan: Plan) -> Scan:
         """Run `plan` and keep its rows where they are read fast: a scan of them."""
-        from fabric.clients.dataframe.tables import memory_scan
+        from fabric.clients.dataframe.memory import memory_scan
 
         with self.submit(plan, name="cache") as job:
             return memory_scan(job.wait().collect())

@@ -20,8 +20,8 @@ from fabric.control.datasets import is_kept, is_live, job_of, live_name, moment_
 from fabric.errors import DataError, NotFoundError, PartitionLostError, PeerLostError
 
 if TYPE_CHECKING:
+    from fabric.clients.dataframe.expressions.literal import PythonValue
     from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.dataframe.literal import PythonValue
     from fabric.control.api import ControlApi
 
 PATIENCE_S = 10.0

@@ -1,7 +1,8 @@
 """Expression nodes: frozen, hashable, compared by structure.
 
 One job: the shape of an expression. What a function is called, takes and returns is in
-`functions/`; the class with operators that users write with is `fabric.clients.dataframe.expr`'s.
+`functions/`; the class with operators that users write with is that of
+`fabric.clients.dataframe.expressions.expr`.
 Every expression means what Spark 4.3 says in ANSI mode, in all places.
 """
 

@@ -14,7 +14,7 @@ import pytest
 
 import fabric
 from fabric import failpoints, streams
-from fabric.clients.dataframe.databases import by_changes
+from fabric.clients.dataframe.targets import by_changes
 from fabric.ids import new_id
 from fabric.plan.nodes import Node, Sink, Union
 from fabric.plan.targets import PostgresTarget

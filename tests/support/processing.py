@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.udf import OwnObject, own_object
+from fabric.clients.dataframe.expressions.udf import OwnObject, own_object
 from fabric.operators.contract import Context
 from fabric.operators.functions.trust import vouch
 from fabric.operators.streams.process.operator import ProcessOperator

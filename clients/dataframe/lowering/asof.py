@@ -24,9 +24,9 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.clients.dataframe.durations import parse_duration
-from fabric.clients.dataframe.literal import to_literal
+from fabric.clients.dataframe.expressions.literal import to_literal
+from fabric.clients.dataframe.expressions.types import Tolerance
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
-from fabric.clients.dataframe.types import Tolerance
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes

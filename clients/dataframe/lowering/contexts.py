@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.aggregates import has_aggregate
+from fabric.clients.dataframe.lowering.aggregates import has_aggregate
 from fabric.clients.dataframe.lowering.over import has_window
 from fabric.clients.dataframe.names import call_text
 from fabric.errors import PlanError

@@ -15,7 +15,7 @@ from itertools import combinations
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.aggregates import aggregate
+from fabric.clients.dataframe.lowering.aggregates import aggregate
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.clients.dataframe.expressions.types import PointOrRange, column_node
 from fabric.clients.dataframe.lowering.checks import checked_types
-from fabric.clients.dataframe.types import PointOrRange, column_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.literal import SchemaLike, to_dtype
-from fabric.clients.dataframe.udf import UserFunction
+from fabric.clients.dataframe.expressions.expr import Expr
+from fabric.clients.dataframe.expressions.literal import SchemaLike, to_dtype
+from fabric.clients.dataframe.expressions.udf import UserFunction
 from fabric.errors import PlanError
 from fabric.operators.functions.table_functions import MappedBatches, MappedGroups
 from fabric.plan import expr as plan

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.actions import Actions
+from fabric.clients.dataframe.expressions.types import Columns
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.clients.dataframe.lowering.over import Windowed, check_open, has_window, windowed
 from fabric.clients.dataframe.names import call_text, column_name, known_names
 from fabric.clients.dataframe.session import common_session
-from fabric.clients.dataframe.types import Columns
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes

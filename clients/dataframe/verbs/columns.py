@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.aggregates import aggregate, has_aggregate
-from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.literal import DTypeLike
+from fabric.clients.dataframe.expressions.expr import Expr
+from fabric.clients.dataframe.expressions.literal import DTypeLike
+from fabric.clients.dataframe.expressions.types import IntoExpr, ManyColumns
+from fabric.clients.dataframe.lowering.aggregates import aggregate, has_aggregate
 from fabric.clients.dataframe.lowering.over import plain_windows
 from fabric.clients.dataframe.names import call_text, known_names
-from fabric.clients.dataframe.types import IntoExpr, ManyColumns
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.group_by import GroupBy
+from fabric.clients.dataframe.expressions.expr import Expr
+from fabric.clients.dataframe.expressions.types import Aggregates, IntoExpr, ManyColumns, ManyNames
 from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows
 from fabric.clients.dataframe.lowering.describe import described
 from fabric.clients.dataframe.names import call_text, choice, known_one
-from fabric.clients.dataframe.types import Aggregates, IntoExpr, ManyColumns, ManyNames
+from fabric.clients.dataframe.verbs.group_by import GroupBy
 from fabric.clients.dataframe.verbs.rows import RowVerbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan

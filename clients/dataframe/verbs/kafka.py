@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, get_args
 from typing_extensions import Unpack
 
 from fabric.clients.dataframe.durations import Length, maybe_us
-from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.formats import to_format
 from fabric.clients.dataframe.names import choice, column_name, text
 from fabric.clients.dataframe.verbs.base import Verbs

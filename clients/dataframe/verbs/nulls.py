@@ -10,10 +10,8 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
-from fabric.clients.dataframe.names import call_text, choice, known_names
-from fabric.clients.dataframe.types import (
+from fabric.clients.dataframe.expressions.expr import Expr
+from fabric.clients.dataframe.expressions.types import (
     Filler,
     IntoExpr,
     KeyColumns,
@@ -21,9 +19,11 @@ from fabric.clients.dataframe.types import (
     column_node,
     to_node,
 )
+from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
+from fabric.clients.dataframe.methods.over import FillStrategy
+from fabric.clients.dataframe.names import call_text, choice, known_names
 from fabric.clients.dataframe.verbs.columns import ColumnVerbs
 from fabric.clients.dataframe.verbs.rows import RowVerbs
-from fabric.clients.dataframe.window_methods import FillStrategy
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.durations import Length, maybe_us
-from fabric.clients.dataframe.literal import SchemaLike, to_schema
+from fabric.clients.dataframe.expressions.literal import SchemaLike, to_schema
+from fabric.clients.dataframe.expressions.types import ManyColumns
+from fabric.clients.dataframe.expressions.udf import own_object
 from fabric.clients.dataframe.names import column_name
-from fabric.clients.dataframe.types import ManyColumns
-from fabric.clients.dataframe.udf import own_object
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import nodes

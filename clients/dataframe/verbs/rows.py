@@ -15,9 +15,9 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.expressions.types import IntoExpr, ManyKeys, ManyNames, Predicates
 from fabric.clients.dataframe.lowering.sample import sampled
 from fabric.clients.dataframe.names import call_text, choice
-from fabric.clients.dataframe.types import IntoExpr, ManyKeys, ManyNames, Predicates
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan

@@ -8,18 +8,22 @@ from typing import Any, Self
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.aggregate_functions import ALIASES
-from fabric.clients.dataframe.literal import SchemaLike
+from fabric.clients.dataframe.expressions.literal import SchemaLike
+from fabric.clients.dataframe.expressions.types import IntoExpr, ManyColumns
+from fabric.clients.dataframe.functions.aggregates import ALIASES
 from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
-from fabric.clients.dataframe.lowering.explode import exploded, unnested
 from fabric.clients.dataframe.lowering.map import map_batches
-from fabric.clients.dataframe.lowering.pivot import pivoted, value_name
-from fabric.clients.dataframe.lowering.unpivot import unpivoted
+from fabric.clients.dataframe.lowering.shapes import (
+    exploded,
+    pivoted,
+    unnested,
+    unpivoted,
+    value_name,
+)
 from fabric.clients.dataframe.names import call_text, known_one
-from fabric.clients.dataframe.pivot import pivot_values
-from fabric.clients.dataframe.types import IntoExpr, ManyColumns
 from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.clients.dataframe.verbs.pivot import pivot_values
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted

@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.databases import by_changes
 from fabric.clients.dataframe.durations import Length, maybe_us, us
-from fabric.clients.dataframe.group_by import GroupBy, WindowOptions
-from fabric.clients.dataframe.lowering.streams import event_time
+from fabric.clients.dataframe.expressions.types import ManyColumns, ManyKeys
+from fabric.clients.dataframe.expressions.udf import own_object
+from fabric.clients.dataframe.lowering.aggregates import event_time
 from fabric.clients.dataframe.names import choice, column_name, whole
-from fabric.clients.dataframe.targets import Target, stream_target
-from fabric.clients.dataframe.types import ManyColumns, ManyKeys
-from fabric.clients.dataframe.udf import own_object
+from fabric.clients.dataframe.targets import Target, by_changes, stream_target
 from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.clients.dataframe.verbs.group_by import GroupBy, WindowOptions
 from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.clients.dataframe.windows import window_of
 from fabric.errors import PlanError

@@ -9,16 +9,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.dataframe.databases import Table, by_changes, postgres_target
-from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.arguments import FileOption, roots_of
+from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.names import (
     call_text,
     column_name,
     known_names,
     text,
 )
-from fabric.clients.dataframe.options import FileOption, roots_of
-from fabric.clients.dataframe.targets import dataset_target, file_target
+from fabric.clients.dataframe.targets import (
+    Table,
+    by_changes,
+    dataset_target,
+    file_target,
+    postgres_target,
+)
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from fabric.clients.spark.expressions.build import spark_type
 from fabric.clients.spark.expressions.translate import to_spark
-from fabric.clients.spark.expressions.types import spark_type
 
 __all__ = ["spark_type", "to_spark"]

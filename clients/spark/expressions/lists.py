@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.spark.expressions.build import Build, TypedBuild
-from fabric.clients.spark.expressions.types import spark_type
+from fabric.clients.spark.expressions.build import Build, TypedBuild, spark_type
 from fabric.plan.functions.registry import Signature
 
 if TYPE_CHECKING:

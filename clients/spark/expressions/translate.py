@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric.clients.spark.expressions import dates, lists, operators, regex, strings, udfs, zones
-from fabric.clients.spark.expressions.build import Build, named
-from fabric.clients.spark.expressions.types import literal_column, spark_type
+from fabric.clients.spark.expressions.build import Build, literal_column, named, spark_type
 from fabric.errors import PlanError
 from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, Udf
 from fabric.plan.functions import FUNCTIONS, signature

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from fabric.clients.spark.expressions.build import Build
-from fabric.clients.spark.expressions.types import spark_type
+from fabric.clients.spark.expressions.build import Build, spark_type
 from fabric.plan.expr import Udf
 from fabric.plan.types import numeric, plain
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.clients.spark.expressions.build import Build
-from fabric.clients.spark.expressions.types import spark_type
+from fabric.clients.spark.expressions.build import Build, spark_type
 from fabric.errors import PlanError
 from fabric.plan.functions.dates import CLOCK_UNITS
 from fabric.plan.functions.patterns import tokens

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from fabric.clients.spark.plan.errors import as_ours
 from fabric.clients.spark.plan.explain import explained, refuse
-from fabric.clients.spark.plan.run import execute
-from fabric.clients.spark.plan.settings import prepared
+from fabric.clients.spark.plan.run import execute, prepared
 from fabric.clients.spark.plan.sinks import wrote
 from fabric.clients.spark.plan.sources import FindHome
 from fabric.clock import Clock, SystemClock

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.expressions.udf import chosen
 from fabric.clients.dataframe.session import closed
-from fabric.clients.dataframe.udf import chosen
 from fabric.clients.job.dry_run import may_run
 from fabric.clients.job.host import Partition
 from fabric.clients.session.session import Session
 from fabric.clients.spark.plan.control import SparkControl
 from fabric.clients.spark.plan.errors import as_ours
 from fabric.clients.spark.plan.explain import explained, refuse
-from fabric.clients.spark.plan.run import execute
-from fabric.clients.spark.plan.settings import prepared
+from fabric.clients.spark.plan.run import execute, prepared
 from fabric.clients.spark.plan.sources import DatasetHome, FindHome, no_home
 from fabric.clients.spark.plan.start import checked, spark_session
 from fabric.control import control_pb2 as pb

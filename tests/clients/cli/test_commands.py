@@ -15,7 +15,7 @@ from rich.console import Console
 
 import fabric
 from fabric import col
-from fabric.clients.cli.top import picture
+from fabric.clients.cli.jobs import picture
 from fabric.clients.session.session import Session
 from fabric.control import control_pb2 as pb
 from fabric.errors import ExpressionError

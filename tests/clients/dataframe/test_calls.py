@@ -13,7 +13,7 @@ import pytest
 import fabric
 from fabric import DataFrame, col, streams, udf
 from fabric.clients.dataframe.calls import guarded
-from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.names import INSTEAD, MODULE_INSTEAD
 from fabric.errors import ExpressionError, InternalError, PlanError
 

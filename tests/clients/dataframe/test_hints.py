@@ -12,7 +12,7 @@ import pytest
 
 import fabric
 from fabric import DataFrame
-from fabric.clients.dataframe.read import memory_scan
+from fabric.clients.dataframe.readers.tables import memory_scan
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.nodes import Plan

@@ -72,7 +72,7 @@ def test_grouping_sets_read_their_input_once(df: DataFrame) -> None:
 
 
 def test_every_aggregate_is_a_method_of_groups(df: DataFrame) -> None:
-    from fabric.clients.dataframe.group_by import GroupBy
+    from fabric.clients.dataframe.verbs.group_by import GroupBy
 
     assert all(hasattr(GroupBy, name) for name in AGGREGATES)
     groups = df.group_by("a")

@@ -11,8 +11,8 @@ import fabric
 from fabric import col
 from fabric.clients.dataframe.session import default_session
 from fabric.clients.spark.plan import session as spark_session
+from fabric.clients.spark.plan.run import prepared
 from fabric.clients.spark.plan.session import SparkPlanSession
-from fabric.clients.spark.plan.settings import prepared
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, ConfigError, ExpressionError, NotFoundError, PlanError
 
@@ -164,7 +164,7 @@ def test_addresses(spark: SparkSession) -> None:
 
 
 def test_parallelism_is_partitions_after_a_shuffle(spark: SparkSession) -> None:
-    from fabric.clients.spark.plan.settings import prepared
+    from fabric.clients.spark.plan.run import prepared
 
     with prepared(spark, parallelism=7) as inside:
         assert inside.conf.get("spark.sql.shuffle.partitions") == "7"

@@ -1,0 +1,1 @@
+"""Expressions: columns and what is made of them, before they are plan nodes."""

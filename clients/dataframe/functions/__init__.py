@@ -1,0 +1,1 @@
+"""The functions of ``fabric.functions``, a family a file."""

@@ -1,0 +1,1 @@
+"""The methods of expressions, a family a file; `Expr` has them all."""

@@ -1,0 +1,1 @@
+"""Where frames begin: tables, files, Kafka topics and other streams."""

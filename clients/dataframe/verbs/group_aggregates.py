@@ -1,0 +1,185 @@
+"""One aggregate of each column of groups: ``df.group_by("k").sum("a", "b")``.
+
+One job: the aggregates of the registry as methods of groups, under the names of Polars and PySpark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic
+
+import pyarrow as pa
+from pyarrow import types
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.calls import helpful
+from fabric.clients.dataframe.methods.aggregates import Interpolation, n_unique_of, quantile_args
+from fabric.clients.dataframe.verbs.base import F
+from fabric.plan import expr as plan
+
+
+class GroupAggregates(Generic[F]):
+    """Groups of a frame, and an aggregate of each of some columns."""
+
+    __slots__ = ("_frame", "_keys")
+
+    def __init__(self, frame: F, keys: tuple[plan.Expr, ...]) -> None:
+        self._frame = frame
+        self._keys = keys
+
+    def _aggregated(self, exprs: Sequence[plan.Expr]) -> F:
+        """A row for each group."""
+        raise NotImplementedError
+
+    def count(self) -> F:
+        """How many rows each group has, as ``count``."""
+        return self._aggregated([plan.Alias(plan.Agg("count", None), "count")])
+
+    def sum(self, *columns: str) -> F:
+        """The sums of `columns` (none given: of every number that is not a key)."""
+        return self._each("sum", columns)
+
+    def mean(self, *columns: str) -> F:
+        """The means of `columns` (none given: of every number that is not a key)."""
+        return self._each("mean", columns)
+
+    def min(self, *columns: str) -> F:
+        """The smallest values of `columns` (none given: of every number that is not a key)."""
+        return self._each("min", columns)
+
+    def max(self, *columns: str) -> F:
+        """The largest values of `columns` (none given: of every number that is not a key)."""
+        return self._each("max", columns)
+
+    def median(self, *columns: str) -> F:
+        """The medians of `columns` (none given: of every number that is not a key)."""
+        return self._each("median", columns)
+
+    def quantile(
+        self, quantile: float, *columns: str, interpolation: Interpolation = "nearest"
+    ) -> F:
+        """The exact quantiles of `columns` (none given: of every number that is not a key).
+
+        Between two values the nearest, or as `interpolation` says; see ``col(…).quantile``.
+        """
+        return self._each("quantile", columns, quantile_args(quantile, interpolation))
+
+    def approx_quantile(self, quantile: float, *columns: str) -> F:
+        """Actual values about at `quantile` of `columns` (none given: of every number)."""
+        literal = plan.Literal(float(quantile), pa.float64())
+        return self._each("approx_quantile", columns, (literal,))
+
+    def var(self, *columns: str, ddof: int = 1) -> F:
+        """The variances of `columns` (none given: of every number that is not a key)."""
+        return self._each("var" if ddof else "var_pop", columns)
+
+    def std(self, *columns: str, ddof: int = 1) -> F:
+        """The standard deviations of `columns` (none given: of every number, no key)."""
+        return self._each("std" if ddof else "std_pop", columns)
+
+    def var_pop(self, *columns: str) -> F:
+        """The variances of all values of `columns` (none given: of every number, no key)."""
+        return self._each("var_pop", columns)
+
+    def std_pop(self, *columns: str) -> F:
+        """The standard deviations of all values of `columns` (none given: of every number)."""
+        return self._each("std_pop", columns)
+
+    def skewness(self, *columns: str) -> F:
+        """The skewness of `columns` (none given: of every number that is not a key)."""
+        return self._each("skewness", columns)
+
+    def kurtosis(self, *columns: str) -> F:
+        """The kurtosis of `columns` (none given: of every number that is not a key)."""
+        return self._each("kurtosis", columns)
+
+    def first(self, *columns: str) -> F:
+        """A value of `columns` (none given: of all), the first met; rows have no order."""
+        return self._each("first", columns, numbers=False)
+
+    def last(self, *columns: str) -> F:
+        """A value of `columns` (none given: of all), the last met; rows have no order."""
+        return self._each("last", columns, numbers=False)
+
+    def any_value(self, *columns: str) -> F:
+        """Some value of `columns` (none given: of all) that is not null."""
+        return self._each("any_value", columns, numbers=False)
+
+    def count_distinct(self, *columns: str) -> F:
+        """How many different values `columns` (none given: all) have."""
+        return self._each("count_distinct", columns, numbers=False)
+
+    def n_unique(self, *columns: str) -> F:
+        """How many different values `columns` (none given: all) have, null counted as one."""
+        names = args.flatten(columns) or self._values(numbers=False)
+        return self._aggregated([n_unique_of(plan.Column(name)) for name in names])
+
+    def len(self, name: str = "len") -> F:
+        """How many rows each group has, in a column called `name`, as in Polars."""
+        return self._aggregated([plan.Alias(plan.Agg("count", None), name)])
+
+    def approx_distinct(self, *columns: str) -> F:
+        """About how many different values `columns` (none given: all) have."""
+        return self._each("approx_distinct", columns, numbers=False)
+
+    def collect(self, *columns: str) -> F:
+        """The lists of values of `columns` (none given: of all), nulls left out, in any order."""
+        return self._each("collect", columns, numbers=False)
+
+    def count_if(self, *columns: str) -> F:
+        """For how many rows `columns` are true."""
+        return self._each("count_if", columns, numbers=False)
+
+    def bool_and(self, *columns: str) -> F:
+        """Whether all values of `columns` are true."""
+        return self._each("bool_and", columns, numbers=False)
+
+    def bool_or(self, *columns: str) -> F:
+        """Whether any value of `columns` is true."""
+        return self._each("bool_or", columns, numbers=False)
+
+    def corr(self, column: str, other: str) -> F:
+        """Pearson's correlation of two columns."""
+        return self._each("corr", (column,), (plan.Column(other),))
+
+    def covar_samp(self, column: str, other: str) -> F:
+        """The covariance of a sample of two columns."""
+        return self._each("covar_samp", (column,), (plan.Column(other),))
+
+    def covar_pop(self, column: str, other: str) -> F:
+        """The covariance of all rows of two columns."""
+        return self._each("covar_pop", (column,), (plan.Column(other),))
+
+    def min_by(self, column: str, by: str) -> F:
+        """The value of `column` in the row of each group where `by` is smallest."""
+        return self._each("min_by", (column,), (plan.Column(by),))
+
+    def max_by(self, column: str, by: str) -> F:
+        """The value of `column` in the row of each group where `by` is largest."""
+        return self._each("max_by", (column,), (plan.Column(by),))
+
+    # ---- helpers
+    def _each(
+        self,
+        function: str,
+        columns: tuple[str, ...],
+        rest: tuple[plan.Expr, ...] = (),
+        *,
+        numbers: bool = True,
+    ) -> F:
+        names = args.flatten(columns) or self._values(numbers)
+        return self._aggregated([plan.Agg(function, plan.Column(name), rest) for name in names])
+
+    def _values(self, numbers: bool) -> list[str]:
+        """The columns that are no keys, all or those of numbers."""
+        keys = {plan.output_name(key) for key in self._keys}
+        fields = [field for field in self._frame.schema if field.name not in keys]
+        return [f.name for f in fields if not numbers or types.is_integer(f.type)
+                or types.is_floating(f.type) or types.is_decimal(f.type)]  # fmt: skip
+
+    avg = mean
+    stddev = std
+    variance = var
+
+
+helpful(GroupAggregates)
