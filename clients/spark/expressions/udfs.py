@@ -76,7 +76,7 @@ def _counts() -> Any:
     from pyspark.sql.types import IntegerType
 
     def counts(quantiles: pa.Array, expected: pa.Array) -> pa.Array:
-        from fabric.operators.expressions.arrow.chance import poisson
+        from fabric.operators.expressions.arrow.math import poisson
 
         return poisson(quantiles, expected)
 

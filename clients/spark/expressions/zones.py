@@ -17,7 +17,7 @@ from pyarrow import types as t
 from fabric.clients.spark.expressions.build import Build, spark_type
 from fabric.errors import PlanError
 from fabric.plan.functions.dates import CLOCK_UNITS
-from fabric.plan.functions.patterns import tokens
+from fabric.plan.functions.datetime_patterns import tokens
 from fabric.plan.types import is_nested, is_string, plain
 from fabric.plan.zones import local_zone
 

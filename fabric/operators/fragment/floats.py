@@ -15,7 +15,7 @@ import pyarrow as pa
 from datafusion import functions as f
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.membership import one_zero
+from fabric.operators.expressions.arrow.lists.codes import canonical
 
 _NUMBERS = count()
 
@@ -52,7 +52,7 @@ def _inside(array: pa.Array) -> pa.Array:
     """`array` with its floats made equal, however deep they lie."""
     dtype = array.type
     if t.is_floating(dtype):
-        return one_zero(array)
+        return canonical(array)
     if not has_floats(dtype):
         return array
     if t.is_struct(dtype):

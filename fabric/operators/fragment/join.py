@@ -20,7 +20,7 @@ from pyarrow import types as t
 
 from fabric.operators.expressions.arrow.compile import Compiler
 from fabric.operators.expressions.datafusion import held, to_datafusion
-from fabric.operators.expressions.datafusion.wrap import wrapped
+from fabric.operators.expressions.datafusion.lower import wrapped
 from fabric.operators.expressions.predicates import can_raise, filter_expr
 from fabric.operators.fragment.floats import normalised
 from fabric.operators.fragment.relation import Output, Relation, select

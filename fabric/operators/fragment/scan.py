@@ -29,7 +29,7 @@ from fabric.io.files.parquet import footer
 from fabric.io.files.source import plain_as_planned
 from fabric.io.files.statistics import pruning_filter
 from fabric.io.local_files import reading
-from fabric.operators.expressions.datafusion.wrap import column
+from fabric.operators.expressions.datafusion.lower import column
 from fabric.operators.fragment.arrow_dataset import (
     GroupPart,
     Read,

@@ -12,7 +12,7 @@ from pyarrow import types as t
 
 from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault
-from fabric.plan.functions.patterns import check_pattern, read_by, tokens
+from fabric.plan.functions.datetime_patterns import check_pattern, read_by, tokens
 from fabric.plan.functions.registry import (
     Arguments,
     Function,

@@ -22,8 +22,7 @@ from fabric.plan.functions.registry import (
     product,
     takes,
 )
-from fabric.plan.patterns.like import check_like
-from fabric.plan.patterns.regex import PatternFault, Regex, parse
+from fabric.plan.patterns.regex import PatternFault, Regex, check_like, parse
 from fabric.plan.patterns.replacement import parse as parse_replacement
 from fabric.plan.patterns.replacement import parse_rust
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.plan.patterns.like import check_like
-from fabric.plan.patterns.regex import PatternFault
+from fabric.plan.patterns.regex import PatternFault, check_like
 
 
 @pytest.mark.parametrize("pattern", ["", "%", "a_", r"\%", r"\_", r"\\", r"\\\%", "a\n"])

@@ -1,7 +1,7 @@
 """Arithmetic on integers and floats; an integer that does not fit is an error.
 
 One job: add subtract multiply divide floor_divide modulo pmod floor_quotient floor_remainder
-exact_power negate abs. Decimals are in `decimals.py`, durations in `durations.py`; texts are
+exact_power negate abs. Decimals are in `decimals.py`, durations in `epochs.py`; texts are
 joined. Where a divisor is zero and neither side is null, division is an error, for floats too.
 """
 
@@ -16,39 +16,22 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow import decimals, durations
+from fabric.operators.expressions.arrow import decimals, epochs
 from fabric.operators.expressions.arrow.bound import (
     Bound,
     Datum,
     Implementation,
-    Kernel,
     Request,
-    as_array,
+    Values,
+    numeric_kernel,
 )
-from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.math import IMPLEMENTATIONS as FUNCTIONS_OF_FLOATS
-
-_CHECKED: dict[str, Kernel] = {
-    "add": pc.add_checked,
-    "subtract": pc.subtract_checked,
-    "multiply": pc.multiply_checked,
-    "negate": pc.negate_checked,
-    "abs": pc.abs_checked,
-}
-_FLOAT: dict[str, Kernel] = {
-    "add": pc.add,
-    "subtract": pc.subtract,
-    "multiply": pc.multiply,
-    "negate": pc.negate,
-    "abs": pc.abs,
-}
 
 
 def _arithmetic(request: Request) -> Bound:
     """Add, subtract, multiply, negate, abs: operands and result are of one type."""
-    if t.is_floating(request.result):
-        return Bound(_FLOAT[request.name])
-    return Bound(_CHECKED[request.name])
+    checked = "" if t.is_floating(request.result) else "_checked"
+    return Bound(getattr(pc, request.name + checked))
 
 
 def _divide(_: Request) -> Bound:
@@ -72,15 +55,12 @@ def _floor_divide(_: Request) -> Bound:
 def _by_values(request: Request, compute: Callable[[Values, Values], Values]) -> Bound:
     """`compute` over the values of both sides where neither is null and no divisor is 0."""
 
+    by_numpy = numeric_kernel(compute, request.result)
+
     def kernel(left: Datum, right: Datum) -> Datum:
         refuse_zero(left, right)
-        right = _no_zero(right)
-        n_rows = next(len(v) for v in (left, right) if isinstance(v, pa.Array))
-        both = as_array(left, n_rows), as_array(right, n_rows)
-        a, b = (to_numpy(pc.fill_null(side, 1)) for side in both)
         with np.errstate(invalid="ignore", over="ignore"):
-            values = compute(a, b)
-        return from_numpy(values, request.result, valid=pc.and_(*map(pc.is_valid, both)))
+            return by_numpy(left, _no_zero(right))
 
     return Bound(kernel, order="right")
 
@@ -165,8 +145,8 @@ def _by_type(plain: Implementation) -> Implementation:
     """Decimals take another way."""
 
     def implementation(request: Request) -> Bound:
-        if durations.is_of_times(request):
-            return durations.arithmetic(request)
+        if epochs.is_of_times(request):
+            return epochs.arithmetic(request)
         if t.is_decimal(request.operands[0]):
             return decimals.arithmetic(request)
         if t.is_string(request.result):
@@ -177,7 +157,7 @@ def _by_type(plain: Implementation) -> Implementation:
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    **{name: _by_type(_arithmetic) for name in _CHECKED},
+    **dict.fromkeys(("add", "subtract", "multiply", "negate", "abs"), _by_type(_arithmetic)),
     "divide": _by_type(_divide),
     "floor_divide": _by_type(_floor_divide),
     "modulo": _by_type(_modulo),

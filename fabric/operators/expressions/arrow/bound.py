@@ -1,19 +1,25 @@
-"""What every scalar function gives the compiler: a kernel bound to types.
+"""What scalar functions are made of: a kernel bound to types, and its operands in other forms.
 
-One job: the shape of an implementation. The families (`arithmetic.py`, `strings.py`, ...) make
-`Bound`s; `compile.py` casts the arguments to the operand types of the registry's signature, and
-`lazy.py` decides what is evaluated when and calls the kernel.
+The families (`arithmetic.py`, `strings.py`, ...) make `Bound`s; `compile.py` casts the arguments to
+the operand types of the registry's signature, and `lazy.py` decides what is evaluated when and
+calls the kernel. A kernel takes its operands as arrays of one length (`arrays`), as numpy arrays
+without a copy (`to_numpy`, `numeric_kernel`; unlike `pa.Array.to_numpy` a null does not turn
+integers into floats: what lies under a null is anything), or, where Arrow and numpy have nothing,
+value by value in Python (`by_value`, `by_row`: slow paths, for what is rare).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from fabric.errors import PlanError
+from fabric.errors import ExpressionError, PlanError
 
 Datum: TypeAlias = "pa.Array | pa.Scalar"
 """A value per row, or one for all rows."""
@@ -21,8 +27,20 @@ Datum: TypeAlias = "pa.Array | pa.Scalar"
 Kernel = Callable[..., Datum]
 """Takes the operands; at least one of them is an array."""
 
+Values = NDArray[Any]
+"""Numbers of a column, one a row."""
+
 Order = Literal["left", "right", "all"]
 """Which argument is looked at first; where that is null, Spark leaves the others unevaluated."""
+
+_NUMPY = {
+    pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64,
+    pa.float32(): np.float32, pa.float64(): np.float64, pa.date32(): np.int32,
+}  # fmt: skip
+_BLANK = 1
+"""A number that is a day, a month, an hour and a count; it stands where a value is null."""
+_SHOWN = 60
+"""Characters of a value in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +87,95 @@ Implementation = Callable[[Request], Bound]
 def as_array(value: Datum, n_rows: int) -> pa.Array:
     """One value per row."""
     return value if isinstance(value, pa.Array) else pa.repeat(value, n_rows)
+
+
+def arrays(*operands: Datum) -> list[pa.Array]:
+    """All operands of a kernel as arrays of the same length.
+
+    >>> [each.to_pylist() for each in arrays(pa.array([1, 2]), pa.scalar(0))]
+    [[1, 2], [0, 0]]
+    """
+    n_rows = next((len(value) for value in operands if isinstance(value, pa.Array)), 1)
+    return [as_array(value, n_rows) for value in operands]
+
+
+def to_numpy(values: pa.Array) -> Values:
+    """The values of a number, date or timestamp array as a view of its buffer.
+
+    >>> to_numpy(pa.array([1, 2, 3])[1:]).tolist()
+    [2, 3]
+    """
+    dtype = np.dtype(_NUMPY.get(values.type, np.int64))
+    buffer = values.buffers()[1]
+    if buffer is None or len(values) == 0:
+        return np.zeros(len(values), dtype)
+    return np.frombuffer(buffer, dtype, len(values), values.offset * dtype.itemsize)
+
+
+def from_numpy(values: Values, dtype: pa.DataType, valid: pa.Array | None = None) -> pa.Array:
+    """An array over `values`, null where `valid` is false.
+
+    >>> from_numpy(np.array([1, 2]), pa.int64(), valid=pa.array([True, False])).to_pylist()
+    [1, None]
+    """
+    values = np.ascontiguousarray(values, _NUMPY.get(dtype, np.int64))
+    array = pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(values)])
+    if valid is None or pc.all(valid).as_py():
+        return array
+    return pc.if_else(valid, array, pa.scalar(None, dtype))
+
+
+def numeric_kernel(
+    compute: Callable[..., Values], result: pa.DataType, index: Sequence[int] | None = None
+) -> Callable[..., pa.Array]:
+    """A kernel over the numbers of its operands (those at `index`); null when one is null."""
+
+    def kernel(*operands: Datum) -> pa.Array:
+        columns = arrays(*operands)
+        used = columns if index is None else [columns[i] for i in index]
+        valid = None
+        for column in used:
+            if column.null_count:
+                here = pc.is_valid(column)
+                valid = here if valid is None else pc.and_(valid, here)
+        if valid is None:
+            return from_numpy(compute(*(to_numpy(column) for column in used)), result)
+        known = valid.to_numpy(zero_copy_only=False)
+        numbers = compute(*(np.where(known, to_numpy(column), _BLANK) for column in used))
+        return from_numpy(numbers, result, valid)
+
+    return kernel
+
+
+def by_value(values: pa.Array, function: Callable[[Any], Any], dtype: pa.DataType) -> pa.Array:
+    """``function`` of each value as `dtype`; null stays null.
+
+    >>> by_value(pa.array(["a", None, "a"]), str.upper, pa.string()).to_pylist()
+    ['A', None, 'A']
+    """
+    encoded = values.dictionary_encode()
+    answers = [function(value) for value in encoded.dictionary.to_pylist()]
+    return pa.array(answers, dtype).take(encoded.indices)
+
+
+def by_row(
+    function: Callable[..., Any], dtype: pa.DataType, build: Callable[..., pa.Array] = pa.array
+) -> Callable[..., pa.Array]:
+    """A kernel that calls ``function`` with the values of a row; null when one of them is null."""
+
+    def kernel(*operands: Datum) -> pa.Array:
+        rows = zip(*(column.to_pylist() for column in arrays(*operands)), strict=True)
+        return build([None if None in row else function(*row) for row in rows], dtype)
+
+    return kernel
+
+
+def bad_value(value: object, dtype: pa.DataType) -> ExpressionError:
+    """The error of a value that is no `dtype`."""
+    return ExpressionError(f"{bad_text(value)} is not a valid {dtype}")
+
+
+def bad_text(value: object) -> str:
+    """A value for a message; long ones are cut."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -6,7 +6,7 @@ make_date make_timestamp. Days are int32 and wrap where Spark's do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
@@ -14,15 +14,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
-from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    Values,
+    arrays,
+    from_numpy,
+    numeric_kernel,
+    to_numpy,
+)
 from fabric.operators.expressions.arrow.civil import (
     DAY_US,
     civil_from_days,
     days_from_civil,
     month_length,
 )
-from fabric.operators.expressions.arrow.rows import arrays
 from fabric.plan.functions.calendar import DAY_NAMES
 
 _INT32 = np.iinfo(np.int32)
@@ -34,32 +42,6 @@ _UNIT_US = {
 }  # fmt: skip
 _MILLION = Decimal(1_000_000)
 _MONTH_SECONDS = 31 * 86_400
-
-
-def numeric_kernel(
-    compute: Callable[..., Values], result: pa.DataType, index: Sequence[int] | None = None
-) -> Callable[..., pa.Array]:
-    """A kernel over the numbers of its operands (those at `index`); null when one is null."""
-
-    def kernel(*operands: Datum) -> pa.Array:
-        columns = arrays(*operands)
-        used = columns if index is None else [columns[i] for i in index]
-        valid = None
-        for column in used:
-            if column.null_count:
-                here = pc.is_valid(column)
-                valid = here if valid is None else pc.and_(valid, here)
-        if valid is None:
-            return from_numpy(compute(*(to_numpy(column) for column in used)), result)
-        known = valid.to_numpy(zero_copy_only=False)
-        numbers = compute(*(np.where(known, to_numpy(column), _BLANK) for column in used))
-        return from_numpy(numbers, result, valid)
-
-    return kernel
-
-
-_BLANK = 1
-"""A number that is a day, a month, an hour and a count; it stands where a value is null."""
 
 
 def _simple(compute: Callable[..., Values]) -> Implementation:

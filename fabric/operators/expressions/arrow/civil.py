@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fabric.operators.expressions.arrow.buffers import Values, to_numpy
+from fabric.operators.expressions.arrow.bound import Values, to_numpy
 
 DAY_US = 86_400_000_000
 _ERA_DAYS = 146_097

@@ -1,21 +1,28 @@
 """Comparisons, extremes and null tests: NaN equals NaN and is the largest, -0.0 equals 0.0.
 
-One job: eq ne lt le gt ge eq_null_safe is_nan, greatest least. Arrow compares floats by IEEE rules,
-where NaN is unequal to all; the rows with a NaN are mended when there are any. Of equal extremes
-the first one is taken.
+eq ne lt le gt ge eq_null_safe is_nan greatest least, and `is_in` a list of constants, where no
+match is null, not false, when one of the constants is. Arrow compares floats by IEEE rules, where
+NaN is unequal to all; the rows with a NaN are mended when there are any. Of equal extremes the
+first one is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Kernel, Request
-from fabric.operators.expressions.arrow.lists.pairs import order_of
-from fabric.operators.expressions.arrow.rows import arrays
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Kernel,
+    Request,
+    arrays,
+)
+from fabric.operators.expressions.arrow.lists.codes import canonical, order_of
 
 _ARROW: dict[str, Kernel] = {
     "eq": pc.equal,
@@ -114,6 +121,21 @@ def _extreme(request: Request) -> Bound:
         return best
 
     return Bound(kernel, order="all")
+
+
+def is_in(values: Sequence[pa.Scalar], dtype: pa.DataType) -> Kernel:
+    """The kernel for constants of the type of the input."""
+    known = canonical(pa.array([value for value in values if value.is_valid], dtype))
+    has_null = len(known) < len(values)
+
+    def kernel(value: Datum) -> Datum:
+        found = pc.is_in(canonical(value), value_set=known)
+        sure = pc.is_valid(value)
+        if has_null:
+            sure = pc.and_(sure, found)
+        return pc.if_else(sure, found, pa.scalar(None, pa.bool_()))
+
+    return kernel
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {

@@ -14,12 +14,12 @@ from pyarrow import types as t
 
 from fabric.errors import ExpressionError, PlanError
 from fabric.operators.expressions.arrow import lazy
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request, as_array
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request, arrays
 from fabric.operators.expressions.arrow.casts import cast_kernel
+from fabric.operators.expressions.arrow.comparison import is_in
 from fabric.operators.expressions.arrow.frame import Frame, flat_type, restored
 from fabric.operators.expressions.arrow.implementations import IMPLEMENTATIONS
 from fabric.operators.expressions.arrow.lazy import Compiled
-from fabric.operators.expressions.arrow.membership import is_in
 from fabric.operators.expressions.errors import value_fault
 from fabric.operators.functions.kernel import kernel
 from fabric.operators.functions.trust import load
@@ -145,11 +145,10 @@ class Compiler:
         args = [self.compile(arg) for arg in expr.args]
         run = kernel(expr, load(expr), [arg.dtype for arg in args])
 
-        def arrays(*values: Datum) -> Datum:
-            n_rows = next(len(value) for value in values if isinstance(value, pa.Array))
-            return run(*(as_array(value, n_rows) for value in values))
+        def over_arrays(*values: Datum) -> Datum:
+            return run(*arrays(*values))
 
-        called = lazy.call(args, _explained(arrays, expr), "all", 0)
+        called = lazy.call(args, _explained(over_arrays, expr), "all", 0)
         return Compiled(called, flat_type(expr.dtype), False, lazy.all_columns(args))
 
     def _case(self, expr: Case) -> Compiled:

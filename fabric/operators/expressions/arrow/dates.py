@@ -18,9 +18,11 @@ from fabric.operators.expressions.arrow.bound import (
     Datum,
     Implementation,
     Request,
-    as_array,
+    Values,
+    arrays,
+    from_numpy,
+    to_numpy,
 )
-from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.calendar import weekday
 from fabric.operators.expressions.arrow.casts import cast_kernel
 from fabric.operators.expressions.arrow.civil import (
@@ -30,8 +32,7 @@ from fabric.operators.expressions.arrow.civil import (
     days_of,
     month_length,
 )
-from fabric.operators.expressions.arrow.patterns import parser
-from fabric.operators.expressions.arrow.written import writer
+from fabric.operators.expressions.arrow.datetime_patterns import parser, writer
 from fabric.operators.expressions.arrow.zones import to_wall
 from fabric.plan.functions.dates import CLOCK_UNITS
 from fabric.plan.zones import local_zone, zone_rules
@@ -149,8 +150,7 @@ def _add_interval(request: Request) -> Bound:
         add = _by_clocks(add, zone)
 
     def kernel(value: Datum, number: Datum, _: Datum) -> Datum:
-        n_rows = next(len(v) for v in (value, number) if isinstance(v, pa.Array))
-        start, n_units = as_array(value, n_rows), as_array(number, n_rows)
+        start, n_units = arrays(value, number)
         return add(start, pc.if_else(pc.is_valid(start), n_units, _NO_UNITS), unit)
 
     return Bound(kernel, order="right")

@@ -10,14 +10,13 @@ from __future__ import annotations
 import decimal
 from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request, as_array
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request, by_row
 
 CONTEXT = Context(prec=200, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _NEGATED = Context(prec=34, rounding=decimal.ROUND_HALF_EVEN)
@@ -183,15 +182,7 @@ def half_up(value: Decimal, scale: int) -> Decimal:
 
 
 def _by_row(compute: Callable[[Decimal, Decimal], object], result: pa.DataType) -> Kernel:
-    def kernel(a: Datum, b: Datum) -> pa.Array:
-        n_rows = next(len(value) for value in (a, b) if isinstance(value, pa.Array))
-        pairs = zip(*(as_array(value, n_rows).to_pylist() for value in (a, b)), strict=True)
-        answers: list[Any] = [None if x is None or y is None else compute(x, y) for x, y in pairs]
-        if not t.is_decimal(result):
-            return pa.array(answers, result)
-        return to_array(answers, result)
-
-    return kernel
+    return by_row(compute, result, to_array if t.is_decimal(result) else pa.array)
 
 
 def to_array(values: list[Decimal | None], result: pa.DataType) -> pa.Array:

@@ -17,8 +17,15 @@ from pyarrow import types as t
 
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow import decimals
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
-from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    Values,
+    from_numpy,
+    to_numpy,
+)
 from fabric.operators.expressions.arrow.casts.numbers import limits
 
 

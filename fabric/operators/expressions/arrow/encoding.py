@@ -23,10 +23,11 @@ from fabric.operators.expressions.arrow.bound import (
     Datum,
     Implementation,
     Request,
-    as_array,
+    arrays,
+    bad_value,
+    by_value,
+    from_numpy,
 )
-from fabric.operators.expressions.arrow.buffers import from_numpy
-from fabric.operators.expressions.arrow.rows import bad_value, by_value
 
 _LINE = 76
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
@@ -114,8 +115,7 @@ def row_hash(*values: Datum) -> pa.Array:
     >>> row_hash(pa.array([7, None]), pa.scalar("a")).to_pylist()
     [-9090557558413329754, 543842818060867228]
     """
-    n_rows = next(len(value) for value in values if isinstance(value, pa.Array))
-    hashes = hash_columns([as_array(value, n_rows) for value in values])
+    hashes = hash_columns(arrays(*values))
     return from_numpy(hashes.view(np.int64), pa.int64())
 
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.casts.containers import struct_array
-from fabric.operators.expressions.arrow.lists.view import Lists
+from fabric.operators.expressions.arrow.lists.view import Lists, struct_array
 from fabric.plan.types import flat_type, is_list
 
 __all__ = ["Frame", "flat", "flat_type", "restored", "spread"]

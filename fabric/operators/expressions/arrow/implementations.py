@@ -10,25 +10,24 @@ import pyarrow.compute as pc
 
 from fabric.operators.expressions.arrow import (
     arithmetic,
-    bitwise,
     calendar,
-    chance,
     comparison,
     dates,
     digits,
-    durations,
     encoding,
     epochs,
     math,
     regex,
-    rust_patterns,
     strings,
     texts,
     zones,
 )
 from fabric.operators.expressions.arrow.bound import Bound, Implementation
-from fabric.operators.expressions.arrow.lists import access, build, combine, fold, order, sets
+from fabric.operators.expressions.arrow.lists import access, build, combine, fold
 from fabric.plan.functions import FUNCTIONS
+
+_FAMILIES = (arithmetic, digits, math, strings, texts, regex, encoding, dates, comparison, calendar,
+             epochs, zones, access, build, combine, fold)  # fmt: skip
 
 
 def _named(kernel: str) -> Implementation:
@@ -39,26 +38,5 @@ def _named(kernel: str) -> Implementation:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     **{name: _named(known.arrow) for name, known in FUNCTIONS.items() if known.arrow},
-    **arithmetic.IMPLEMENTATIONS,
-    **digits.IMPLEMENTATIONS,
-    **math.IMPLEMENTATIONS,
-    **bitwise.IMPLEMENTATIONS,
-    **strings.IMPLEMENTATIONS,
-    **texts.IMPLEMENTATIONS,
-    **regex.IMPLEMENTATIONS,
-    **rust_patterns.IMPLEMENTATIONS,
-    **encoding.IMPLEMENTATIONS,
-    **chance.IMPLEMENTATIONS,
-    **dates.IMPLEMENTATIONS,
-    **comparison.IMPLEMENTATIONS,
-    **calendar.IMPLEMENTATIONS,
-    **durations.IMPLEMENTATIONS,
-    **epochs.IMPLEMENTATIONS,
-    **zones.IMPLEMENTATIONS,
-    **access.IMPLEMENTATIONS,
-    **build.IMPLEMENTATIONS,
-    **combine.IMPLEMENTATIONS,
-    **fold.IMPLEMENTATIONS,
-    **order.IMPLEMENTATIONS,
-    **sets.IMPLEMENTATIONS,
+    **{name: made for family in _FAMILIES for name, made in family.IMPLEMENTATIONS.items()},
 }

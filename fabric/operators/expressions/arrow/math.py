@@ -1,31 +1,41 @@
-"""Functions of numbers as float64, factorial and width_bucket; nothing raises.
+"""Functions of numbers: of float64, factorial and width_bucket, bits of integers, and chance.
 
-One job: what `fabric.plan.functions.math` lists and Arrow has not by name, with Java's answers
-where C's differ: null where a logarithm is asked of 0 or less, NaN for 1 to the power of NaN, +0.0
-and -0.0 alike in atan2.
+What `fabric.plan.functions` lists under `math` and `bitwise` and Arrow has not by name, with Java's
+answers where C's differ: null where a logarithm is asked of 0 or less, NaN for 1 to the power of
+NaN, +0.0 and -0.0 alike in atan2, and integers of Java's widths for bits. Nothing raises. `random`
+draws numbers, and `poisson` says how often an event happens that is expected a number of times.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fabric.operators.expressions.arrow.bound import (
     Bound,
     Datum,
     Implementation,
     Kernel,
-    as_array,
+    Request,
+    Values,
+    arrays,
+    from_numpy,
+    numeric_kernel,
+    to_numpy,
 )
-from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 
 _NULL = pa.scalar(None, pa.float64())
 _FACTORIALS = pa.array([math.factorial(n) for n in range(21)], pa.int64())
 _INT64_MAX = (1 << 63) - 1
+_UNSIGNED = {pa.int32(): np.uint32, pa.int64(): np.uint64}
+_EXPECTED_MAX = float(1 << 30)
 
 
 def _simple(kernel: Kernel) -> Implementation:
@@ -44,17 +54,11 @@ def _above(limit: float, kernel: Kernel) -> Implementation:
 def _by_numpy(compute: Callable[..., Values]) -> Implementation:
     """A function of float64 arrays; null where an argument is."""
 
-    def kernel(*operands: Datum) -> pa.Array:
-        n_rows = next(len(value) for value in operands if isinstance(value, pa.Array))
-        arrays = [as_array(value, n_rows) for value in operands]
-        valid = pc.is_valid(arrays[0])
-        for array in arrays[1:]:
-            valid = pc.and_(valid, pc.is_valid(array))
+    def quiet(*numbers: Values) -> Values:
         with np.errstate(all="ignore"):
-            values = compute(*(to_numpy(pc.fill_null(array, 1)) for array in arrays))
-        return from_numpy(values, pa.float64(), valid)
+            return compute(*numbers)
 
-    return _simple(kernel)
+    return _simple(numeric_kernel(quiet, pa.float64()))
 
 
 def _sign(value: Values) -> Values:
@@ -83,13 +87,9 @@ def _factorial(value: Datum) -> Datum:
 
 
 def _width_bucket(value: Datum, low: Datum, high: Datum, n_buckets: Datum) -> pa.Array:
-    operands = (value, low, high, n_buckets)
-    n_rows = next(len(operand) for operand in operands if isinstance(operand, pa.Array))
-    arrays = [as_array(operand, n_rows) for operand in operands]
-    valid = pc.is_valid(arrays[0])
-    for array in arrays[1:]:
-        valid = pc.and_(valid, pc.is_valid(array))
-    v, a, b, n = (to_numpy(pc.fill_null(array, 1)) for array in arrays)
+    columns = arrays(value, low, high, n_buckets)
+    valid = reduce(pc.and_, map(pc.is_valid, columns))
+    v, a, b, n = (to_numpy(pc.fill_null(column, 1)) for column in columns)
     good = (n > 0) & (n < _INT64_MAX) & ~np.isnan(v) & (a != b) & np.isfinite(a) & np.isfinite(b)
     with np.errstate(all="ignore"):
         inside = n * (v - a) / (b - a)
@@ -99,6 +99,67 @@ def _width_bucket(value: Datum, low: Datum, high: Datum, n_buckets: Datum) -> pa
         middle = np.where(before | after | ~good, 0.0, inside)
         bucket = np.where(before, 0, np.where(after, n, middle.astype(np.int64)) + 1)
     return from_numpy(bucket, pa.int64(), pc.and_(valid, pa.array(good)))
+
+
+def _shift(request: Request) -> Bound:
+    """By the lower 5 bits of the distance for int32 and 6 for int64: no shift is too far."""
+    dtype = request.result
+
+    def compute(bits: Values, distance: Values) -> Values:
+        if request.name == "shift_right_unsigned":
+            bits = bits.view(_UNSIGNED[dtype])
+        places = (distance & (dtype.bit_width - 1)).astype(bits.dtype)
+        shifted: Values = bits << places if request.name == "shift_left" else bits >> places
+        return shifted
+
+    return Bound(numeric_kernel(compute, dtype))
+
+
+def _bit_count(_: Request) -> Bound:
+    def compute(numbers: Values) -> Values:
+        bits = np.unpackbits(numbers.view(np.uint8).reshape(-1, 8), axis=1)
+        counts: Values = bits.sum(axis=1)
+        return counts
+
+    return Bound(numeric_kernel(compute, pa.int32()), array=0)
+
+
+def _random(_: Request) -> Bound:
+    def drawn(values: Datum, _: Datum) -> pa.Array:
+        return pa.array(np.random.default_rng().random(len(values)))
+
+    return Bound(drawn, order="all", array=0)
+
+
+def poisson(quantiles: Datum, expected: Datum) -> pa.Array:
+    """The number of events as int32, for each quantile and the number that is expected.
+
+    >>> poisson(pa.array([0.0, 0.5, 0.999, None]), pa.scalar(1.0)).to_pylist()
+    [0, 1, 5, None]
+    """
+    columns = arrays(quantiles, expected)
+    valid = pc.and_(*map(pc.is_valid, columns))
+    at, means = (to_numpy(pc.fill_null(column, 0)) for column in columns)
+    good = (at >= 0) & (at < 1) & (means >= 0) & (means < _EXPECTED_MAX)
+    counts = np.zeros(len(at), np.int32)
+    for mean in np.unique(means[good]):
+        rows = good & (means == mean)
+        first, cumulative = _cumulative(float(mean))
+        counts[rows] = first + np.searchsorted(cumulative, at[rows], side="right")
+    return from_numpy(counts, pa.int32(), pc.and_(valid, pa.array(good)))
+
+
+def _cumulative(mean: float) -> tuple[int, NDArray[np.float64]]:
+    """The first number of events that is possible, and the probabilities of at most so many.
+
+    What lies more than twelve deviations away is less likely than a float64 can say.
+    """
+    if mean == 0:
+        return 0, np.ones(1)
+    width = 12 * math.sqrt(mean) + 30
+    numbers = range(max(0, int(mean - width)), int(mean + width))
+    likely = (math.exp(n * math.log(mean) - mean - math.lgamma(n + 1)) for n in numbers)
+    return numbers[0], np.fromiter(accumulate(likely), np.float64)
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
@@ -117,4 +178,8 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "hypot": _by_numpy(np.hypot),
     "factorial": _simple(_factorial),
     "width_bucket": _simple(_width_bucket),
+    **dict.fromkeys(("shift_left", "shift_right", "shift_right_unsigned"), _shift),
+    "bit_count": _bit_count,
+    "random": _random,
+    "poisson": lambda _: Bound(poisson, order="all"),
 }

@@ -12,8 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Kernel, Request
-from fabric.operators.expressions.arrow.rows import by_row, by_value
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Kernel,
+    Request,
+    by_row,
+    by_value,
+)
 
 _INT32_MAX = (1 << 31) - 1
 _INT32_MIN = -(1 << 31)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric.errors import ExpressionError
@@ -17,9 +16,10 @@ from fabric.operators.expressions.arrow.bound import (
     Datum,
     Implementation,
     Request,
-    as_array,
+    arrays,
+    by_row,
+    by_value,
 )
-from fabric.operators.expressions.arrow.rows import by_row, by_value
 
 _SOUNDS = {
     letter: digit
@@ -187,11 +187,10 @@ def _concat_ws(request: Request) -> Bound:
     def kernel(separator: Datum, *parts: Datum) -> Datum:
         if not parts:
             return pc.if_else(pc.is_valid(separator), "", separator)
-        n_rows = next(len(v) for v in (separator, *parts) if isinstance(v, pa.Array))
-        arrays = [as_array(part, n_rows) for part in parts]
-        nothing = pc.is_null(pc.coalesce(*arrays))  # such a row Arrow 25 leaves out
-        arrays[0] = pc.if_else(nothing, "", arrays[0])
-        return pc.binary_join_element_wise(*arrays, separator, null_handling="skip")
+        _, first, *others = arrays(separator, *parts)
+        nothing = pc.is_null(pc.coalesce(first, *others))  # such a row Arrow 25 leaves out
+        first = pc.if_else(nothing, "", first)
+        return pc.binary_join_element_wise(first, *others, separator, null_handling="skip")
 
     return Bound(kernel, order="all")
 

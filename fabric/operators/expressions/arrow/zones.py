@@ -13,8 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
-from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    Values,
+    from_numpy,
+    to_numpy,
+)
 from fabric.plan.zones import zone_rules
 
 _FAR = 1 << 62

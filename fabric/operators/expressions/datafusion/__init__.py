@@ -5,7 +5,6 @@ native.py  the native form of each function, by operand types
 wrap.py    the Arrow definition as a scalar UDF, for all the rest
 """
 
-from fabric.operators.expressions.datafusion.lower import to_datafusion
-from fabric.operators.expressions.datafusion.wrap import held
+from fabric.operators.expressions.datafusion.lower import held, to_datafusion
 
 __all__ = ["held", "to_datafusion"]

@@ -1,20 +1,23 @@
 """Lower an expression to DataFusion: natively where it means the same, else as a wrapped UDF.
 
-One job: choose, part by part. Laziness decides too: a part that can raise must be looked at only on
-the rows where Spark would, and DataFusion evaluates right sides, branches and later arguments on
-other rows than Spark does (`AND` mostly on all). So a form with such a part is wrapped as a whole,
-and the Arrow definition inside picks the rows.
+`to_datafusion` chooses, part by part. Laziness decides too: a part that can raise must be looked at
+only on the rows where Spark would, and DataFusion evaluates right sides, branches and later
+arguments on other rows than Spark does (`AND` mostly on all). So a form with such a part is
+`wrapped` as a whole, and the Arrow definition inside picks the rows. A UDF whose expression can
+raise is volatile, so that the optimizer neither folds nor repeats it; a total one is immutable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import datafusion
 import pyarrow as pa
 from datafusion import functions as f
 
+from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.expressions.arrow.compile import (
     Compiler,
     converted,
@@ -22,6 +25,7 @@ from fabric.operators.expressions.arrow.compile import (
     value_of,
 )
 from fabric.operators.expressions.arrow.frame import flat_type
+from fabric.operators.expressions.arrow.lazy import Compiled
 from fabric.operators.expressions.datafusion.native import (
     NATIVE,
     Build,
@@ -29,10 +33,11 @@ from fabric.operators.expressions.datafusion.native import (
     is_plain,
     literal,
 )
-from fabric.operators.expressions.datafusion.wrap import column, wrapped
 from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, children
 from fabric.plan.schema import type_of
 from fabric.plan.walk import walk_expr
+
+_NUMBERS = count()
 
 
 def to_datafusion(
@@ -194,3 +199,47 @@ def _case_of(*parts: datafusion.Expr) -> datafusion.Expr:
     for condition, value in zip(parts[2:-1:2], parts[3::2], strict=True):
         builder = builder.when(condition, value)
     return builder.otherwise(parts[-1])
+
+
+def column(name: str) -> datafusion.Expr:
+    """A column by its exact name, whatever it holds."""
+    quoted = name.replace('"', '""')
+    return datafusion.col(f'"{quoted}"')
+
+
+def wrapped(
+    expr: Expr, schema: pa.Schema, names: Sequence[str], compiled: Compiled
+) -> datafusion.Expr:
+    """`expr` as one opaque call over the columns it reads.
+
+    `names` are those of the columns in the data frame. An expression without columns is given the
+    first column, to learn the number of rows.
+    """
+    places = sorted(compiled.columns) or [0]
+    fields = [schema.field(place) for place in places]
+    read = pa.schema(fields)
+    evaluate = compile_expr(expr, read)
+
+    def function(*arrays: pa.Array) -> pa.Array:
+        return evaluate(pa.RecordBatch.from_arrays(list(arrays), schema=read))
+
+    udf = datafusion.udf(
+        function,
+        [field.type for field in fields],
+        type_of(expr, schema),
+        "immutable" if compiled.total else "volatile",
+        f"fabric_{next(_NUMBERS)}",
+    )
+    return udf(*(column(names[place]) for place in places))
+
+
+def held(predicate: datafusion.Expr) -> datafusion.Expr:
+    """The same predicate as a call that says it is volatile, so that no rule moves it down.
+
+    DataFusion 55 forgets about volatile columns when it moves a plain filter on one below the
+    projection that computes it; a filter that is volatile itself stays.
+    """
+    udf = datafusion.udf(
+        lambda values: values, [pa.bool_()], pa.bool_(), "volatile", f"fabric_{next(_NUMBERS)}"
+    )
+    return udf(predicate)

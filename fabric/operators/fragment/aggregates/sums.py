@@ -17,7 +17,7 @@ from datafusion import functions as f
 from pyarrow import types as t
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.buffers import from_numpy
+from fabric.operators.expressions.arrow.bound import from_numpy
 from fabric.operators.fragment.aggregates.counts import counted, total
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part, function
 from fabric.operators.fragment.sum_bounds import Fit

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
-from fabric.operators.expressions.arrow.casts.texts import day_of_text, micros_of_text
+from fabric.operators.expressions.arrow.bound import from_numpy, to_numpy
+from fabric.operators.expressions.arrow.casts.from_text import day_of_text, micros_of_text
 from fabric.operators.expressions.arrow.casts.to_text import java_text
 from fabric.operators.expressions.arrow.civil import (
     civil_from_days,

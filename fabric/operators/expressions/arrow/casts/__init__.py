@@ -10,14 +10,14 @@ from pyarrow import types as t
 
 from fabric.errors import PlanError
 from fabric.operators.expressions.arrow.casts import (
-    containers,
     decimals,
     from_text,
     numbers,
     times,
     to_text,
 )
-from fabric.operators.expressions.arrow.casts.shape import Cast
+from fabric.operators.expressions.arrow.casts.numbers import Cast
+from fabric.operators.expressions.arrow.lists.view import Lists, struct_array
 from fabric.operators.expressions.arrow.zones import to_instants, to_wall
 from fabric.plan.types import can_cast, is_nested, is_string, is_timestamp
 from fabric.plan.zones import local_zone
@@ -34,7 +34,7 @@ def cast_kernel(source: pa.DataType, target: pa.DataType, *, try_: bool = False)
     if (zoned := _with_clocks(source, target, try_=try_)) is not None:
         return zoned
     if is_nested(target):
-        return containers.cast_nested(source, target, _inner, try_=try_)
+        return _nested(source, target, try_=try_)
     if is_string(target) and not is_string(source):
         return to_text.to_text(source, target), True
     if is_string(source) and not is_string(target):
@@ -58,8 +58,34 @@ def _with_clocks(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cas
     return None
 
 
-def _inner(source: pa.DataType, target: pa.DataType, try_: bool) -> Cast:
-    return cast_kernel(source, target, try_=try_)
+def _nested(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:
+    """Between two lists or two structs, as deep as they go.
+
+    Values below a null list or struct are no values: they are never looked at.
+    """
+    if t.is_list(target):
+        return _cast_list(cast_kernel(source.value_type, target.value_type, try_=try_))
+    pairs = zip(source.fields, target.fields, strict=True)
+    return _cast_struct([cast_kernel(a.type, b.type, try_=try_) for a, b in pairs], target)
+
+
+def _cast_list(inner: Cast) -> Cast:
+    kernel, total = inner
+
+    def convert(value: pa.Array) -> pa.Array:
+        lists = Lists.of(value)
+        return lists.with_values(kernel(lists.values)).array()
+
+    return convert, total
+
+
+def _cast_struct(inner: list[Cast], target: pa.DataType) -> Cast:
+    def convert(value: pa.Array) -> pa.Array:
+        parts = zip(inner, value.flatten(), strict=True)
+        fields = [kernel(part) for (kernel, _), part in parts]
+        return struct_array(fields, target, value)
+
+    return convert, all(total for _, total in inner)
 
 
 def _typed(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:

@@ -13,10 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.bound import Kernel
-from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
-from fabric.operators.expressions.arrow.casts.numbers import cast_numbers, limits
-from fabric.operators.expressions.arrow.casts.shape import Cast, Test, between, checked
+from fabric.operators.expressions.arrow.bound import Kernel, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.casts.numbers import (
+    Cast,
+    Test,
+    between,
+    cast_numbers,
+    checked,
+    limits,
+)
 from fabric.operators.expressions.arrow.decimals import half_up
 from fabric.operators.expressions.arrow.digits import scaled
 

@@ -13,13 +13,16 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Kernel
-from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
+from fabric.operators.expressions.arrow.bound import Kernel, bad_value, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.casts.decimals import to_decimal, with_scale
-from fabric.operators.expressions.arrow.casts.numbers import cast_numbers, limits
-from fabric.operators.expressions.arrow.casts.shape import Cast, between, checked
+from fabric.operators.expressions.arrow.casts.numbers import (
+    Cast,
+    between,
+    cast_numbers,
+    checked,
+    limits,
+)
 from fabric.operators.expressions.arrow.decimals import wrapped
-from fabric.operators.expressions.arrow.rows import bad_value
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_S = 86_400

@@ -13,10 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.bound import Kernel
-from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.bound import Kernel, Values, by_value, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.civil import DAY_US, civil_from_days, days_of
-from fabric.operators.expressions.arrow.rows import by_value
 
 _PLAIN_SCALE = 6
 """Arrow writes decimals of larger scale with an exponent when they are small."""

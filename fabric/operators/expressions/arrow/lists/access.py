@@ -11,11 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
-from fabric.operators.expressions.arrow.buffers import to_numpy
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    arrays,
+    to_numpy,
+)
 from fabric.operators.expressions.arrow.lists.codes import codes
 from fabric.operators.expressions.arrow.lists.view import Flags, Lists, Numbers, count, flags
-from fabric.operators.expressions.arrow.rows import arrays
 
 
 def _get(request: Request) -> Bound:

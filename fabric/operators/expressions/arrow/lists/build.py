@@ -11,17 +11,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
-from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
-from fabric.operators.expressions.arrow.casts.containers import struct_array
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    arrays,
+    from_numpy,
+    to_numpy,
+)
 from fabric.operators.expressions.arrow.lists.view import (
     Lists,
     Numbers,
     check_total,
     either,
     flags,
+    struct_array,
 )
-from fabric.operators.expressions.arrow.rows import arrays
 
 
 def _array(request: Request) -> Bound:

@@ -1,8 +1,9 @@
 """Values of any type as int64 codes: equal when the values are, in order as the values are.
 
-One job: `codes`, and `groups` of equal values in a row. NaN equals NaN and is the largest, -0.0
-equals 0.0; the code of a null is anything. Structs compare field by field and lists value by value,
-a null in them is smallest, as in Spark.
+`codes` and `groups` of equal values in a row; `order_of` compares two columns row by row. NaN
+equals NaN and is the largest, -0.0 equals 0.0; the code of a null is anything. Structs compare
+field by field and lists value by value, up to the first difference; a null in them is smallest, as
+in Spark.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import types as t
 
-from fabric.operators.expressions.arrow.buffers import to_numpy
+from fabric.operators.expressions.arrow.bound import Datum, to_numpy
 from fabric.operators.expressions.arrow.lists.view import Flags, Lists, Numbers, flags
-from fabric.operators.expressions.arrow.membership import one_zero
+
+Signs = NDArray[np.int8]
 
 
-def canonical(values: pa.Array) -> pa.Array:
-    """Floats with one zero and one NaN; others unchanged."""
-    return one_zero(values) if t.is_floating(values.type) else values
+def canonical(values: Datum) -> Datum:
+    """Floats with one zero and one positive NaN, so that equal ones have equal bits."""
+    if not t.is_floating(values.type):
+        return values
+    values = pc.add(values, pa.scalar(0.0, values.type))
+    return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
 
 
 def codes(values: pa.Array) -> Numbers:
@@ -109,3 +115,44 @@ def groups(rows: Numbers, values: pa.Array) -> tuple[Numbers, Flags]:
     first = np.zeros(len(key), bool)
     first[order[new]] = True
     return numbers, first
+
+
+def order_of(left: pa.Array, right: pa.Array) -> Signs:
+    """Below 0 where `left` is smaller, above where it is larger, 0 where they are equal.
+
+    >>> order_of(pa.array([[1], [2], [1]]), pa.array([[1, 0], [1], [1]])).tolist()
+    [-1, 1, 0]
+    """
+    valid = flags(pc.is_valid(left)), flags(pc.is_valid(right))
+    both = valid[0] & valid[1]
+    by_null = valid[0].astype(np.int8) - valid[1].astype(np.int8)
+    return np.where(both, _of_values(left, right), by_null).astype(np.int8)
+
+
+def _of_values(left: pa.Array, right: pa.Array) -> Signs:
+    """As if nothing were null."""
+    if t.is_struct(left.type):
+        found: Signs = np.zeros(len(left), np.int8)
+        for a, b in zip(left.flatten(), right.flatten(), strict=True):
+            found = np.where(found == 0, order_of(a, b), found).astype(np.int8)
+        return found
+    if t.is_list(left.type):
+        return _of_lists(Lists.of(left), Lists.of(right))
+    code = codes(pa.concat_arrays([left, right]))
+    a, b = code[: len(left)], code[len(left) :]
+    signs: Signs = (a > b).astype(np.int8) - (a < b).astype(np.int8)
+    return signs
+
+
+def _of_lists(left: Lists, right: Lists) -> Signs:
+    """The first pair of values that differ decides, else the shorter list is smaller."""
+    found: Signs = np.sign(left.sizes - right.sizes).astype(np.int8)
+    shared = Lists(pa.nulls(0), np.minimum(left.sizes, right.sizes))
+    rows = shared.rows
+    place = np.arange(len(rows)) - shared.starts[rows]
+    a, b = (side.values.take(pa.array(side.starts[rows] + place)) for side in (left, right))
+    signs = order_of(a, b)
+    differ = np.flatnonzero(signs)
+    first, index = np.unique(rows[differ], return_index=True)
+    found[first] = signs[differ][index]
+    return found

@@ -1,6 +1,9 @@
-"""Lists of the values of other lists, as they stand.
+"""Lists made of the values of other lists: joined, in order, as sets; and their extremes.
 
-One job: list_concat concat_list list_flatten list_append list_prepend list_drop_nulls list_reverse.
+list_concat concat_list list_flatten list_append list_prepend list_drop_nulls list_reverse keep the
+values as they stand. In list_sort list_min list_max NaN is the largest value, and of equal values
+(0.0 and -0.0) the first is first. In list_unique list_union list_intersect list_except a value
+stays where it came first; nulls are equal there, as are NaNs, and -0.0 comes out as 0.0.
 """
 
 from __future__ import annotations
@@ -10,14 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request, arrays
+from fabric.operators.expressions.arrow.lists.codes import canonical, codes, groups
 from fabric.operators.expressions.arrow.lists.view import (
     Lists,
+    Numbers,
     check_total,
     count,
     either,
 )
-from fabric.operators.expressions.arrow.rows import arrays
 
 
 def joined(parts: Sequence[Lists]) -> Lists:
@@ -110,6 +114,81 @@ def _reverse(_: Request) -> Bound:
     return Bound(kernel, array=0)
 
 
+def _order(lists: Lists, *, descending: bool, nulls_last: bool) -> Numbers:
+    """The values of each row in order; ``~code`` turns the order of int64 round."""
+    code = codes(lists.values)
+    code = np.where(lists.missing, 0, ~code if descending else code)
+    null = lists.missing if nulls_last else ~lists.missing
+    return np.lexsort((code, null, lists.rows))
+
+
+def _sort(request: Request) -> Bound:
+    descending, nulls_last = request.constant(1), request.constant(2)
+
+    def kernel(values: pa.Array, *_: Datum) -> pa.Array:
+        lists = Lists.of(values)
+        order = _order(lists, descending=bool(descending), nulls_last=bool(nulls_last))
+        return lists.take(order).array()
+
+    return Bound(kernel, array=0)
+
+
+def _extreme(best: np.ufunc) -> Implementation:
+    """The first value with the lowest or highest code that is not null; null when there is none."""
+
+    def kernel(values: pa.Array) -> pa.Array:
+        lists = Lists.of(values)
+        lists = lists.keep(~lists.missing)
+        code = codes(lists.values)
+        absent = lists.sizes == 0
+        wanted = np.zeros(len(absent), np.int64)
+        wanted[~absent] = best.reduceat(code, lists.starts[~absent]) if len(code) else 0
+        place = np.flatnonzero(code == wanted[lists.rows])
+        rows = lists.rows[place]
+        first = np.zeros(len(absent), np.int64)
+        first[rows[::-1]] = place[::-1]
+        return lists.values.take(pa.array(first, mask=absent))
+
+    return lambda _: Bound(kernel, array=0)
+
+
+def _of(array: pa.Array) -> Lists:
+    lists = Lists.of(array)
+    return lists.with_values(canonical(lists.values))
+
+
+def _distinct(lists: Lists) -> Lists:
+    return lists.keep(groups(lists.rows, lists.values)[1])
+
+
+def _unique(_: Request) -> Bound:
+    return Bound(lambda values: _distinct(_of(values)).array(), array=0)
+
+
+def _union(_: Request) -> Bound:
+    def kernel(left: Datum, right: Datum) -> pa.Array:
+        return _distinct(joined([_of(array) for array in arrays(left, right)])).array()
+
+    return Bound(kernel)
+
+
+def _by_membership(*, inside: bool) -> Implementation:
+    """The different values of the left list that are in the right one, or that are not."""
+
+    def kernel(left: Datum, right: Datum) -> pa.Array:
+        first, second = (_of(array) for array in arrays(left, right))
+        null = either(first.null, second.null)
+        rows = np.concatenate([first.rows, second.rows])
+        group, new = groups(rows, pa.concat_arrays([first.values, second.values]))
+        n_own = len(first.values)
+        found = np.zeros(len(group), bool)
+        found[group[n_own:]] = True
+        kept = first.keep(new[:n_own] & (found[group[:n_own]] == inside))
+        return (kept if null is None else kept.nulled(null)).array()
+
+    return lambda _: Bound(kernel)
+
+
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "list_concat": _concat,
     "concat_list": _concat_list,
@@ -118,4 +197,11 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "list_flatten": _flatten,
     "list_drop_nulls": _drop_nulls,
     "list_reverse": _reverse,
+    "list_sort": _sort,
+    "list_min": _extreme(np.minimum),
+    "list_max": _extreme(np.maximum),
+    "list_unique": _unique,
+    "list_union": _union,
+    "list_intersect": _by_membership(inside=True),
+    "list_except": _by_membership(inside=False),
 }

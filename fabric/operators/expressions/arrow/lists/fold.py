@@ -15,10 +15,16 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
-from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    arrays,
+    from_numpy,
+    to_numpy,
+)
 from fabric.operators.expressions.arrow.lists.view import Lists, Numbers, count, flags
-from fabric.operators.expressions.arrow.rows import arrays
 
 _SURE = float(1 << 62)
 

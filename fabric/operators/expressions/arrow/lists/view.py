@@ -132,3 +132,11 @@ def either(left: Flags | None, right: Flags | None) -> Flags | None:
     if left is None or right is None:
         return right if left is None else left
     return left | right
+
+
+def struct_array(
+    fields: list[pa.Array], dtype: pa.DataType, like: pa.Array | None = None
+) -> pa.Array:
+    """A struct of `dtype` of one array a field, null where `like` is."""
+    mask = None if like is None or not like.null_count else pc.is_null(like)
+    return pa.StructArray.from_arrays(fields, fields=list(dtype.fields), mask=mask)

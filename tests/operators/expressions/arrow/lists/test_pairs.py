@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.operators.expressions.arrow.lists.pairs import order_of
+from fabric.operators.expressions.arrow.lists.codes import order_of
 
 ITEM = st.none() | st.integers(0, 2)
 LISTS = st.none() | st.lists(st.none() | st.lists(ITEM, max_size=2), max_size=3)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.operators.expressions.arrow.bound import Request
-from fabric.operators.expressions.arrow.chance import IMPLEMENTATIONS, poisson
+from fabric.operators.expressions.arrow.math import IMPLEMENTATIONS, poisson
 
 QUANTILES = [0.0, 1e-12, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999999]
 

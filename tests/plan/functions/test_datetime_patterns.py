@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.plan.faults import ArgumentFault
-from fabric.plan.functions.patterns import check_pattern, tokens
+from fabric.plan.functions.datetime_patterns import check_pattern, tokens
 
 
 def test_tokens() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.operators.expressions.arrow.written import writer
+from fabric.operators.expressions.arrow.datetime_patterns import writer
 
 TIMES = st.lists(st.none() | st.datetimes(datetime(1000, 1, 1)), min_size=1)
 PATTERN = "yyyy yy MM MMM MMMM dd DDD EEE EEEE HH hh a mm ss SSSSSS"
