@@ -15,11 +15,9 @@ from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault, nearest
 from fabric.plan.functions import (
     arithmetic,
-    bitwise,
     calendar,
     comparison,
     dates,
-    durations,
     encoding,
     epochs,
     lists,
@@ -39,8 +37,8 @@ __all__ = [
 ]  # fmt: skip
 
 _FAMILIES = (
-    arithmetic, math, bitwise, comparison, strings, regex, encoding, dates, calendar,
-    durations, epochs, lists, structs, zones,
+    arithmetic, math, comparison, strings, regex, encoding, dates, calendar,
+    epochs, lists, structs, zones,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {
     function.name: function for family in _FAMILIES for function in family.FUNCTIONS

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.expr import Literal
-from fabric.plan.functions.durations import with_times
+from fabric.plan.functions.epochs import with_times
 from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
 from fabric.plan.types import (
     MAX_PRECISION,

@@ -1,16 +1,29 @@
-"""Functions of numbers as float64: sqrt … atanh, power, log; factorial, width_bucket; samples.
+"""Functions of numbers: sqrt … atanh, power, log; factorial, width_bucket; samples; bits.
 
-One job: their types. Outside its domain a function is NaN or null, as in Spark; none raises.
-`random` is the one function whose answer differs from call to call (`Function.volatile`); it only
-stands in what `sample` is lowered to. Its second argument tells two samples of one plan apart, so
-that no rule takes them for the same.
+Here are their types. Outside its domain a function of float64 is NaN or null, as in Spark; none
+raises. `random` is the one function whose answer differs from call to call (`Function.volatile`);
+it only stands in what `sample` is lowered to. Its second argument tells two samples of one plan
+apart, so that no rule takes them for the same. For bits both sides widen to the wider; shifts are
+of int32 or int64, by as many bits as their lower 5 or 6 bits of b say, as in Java.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
+from pyarrow import types as t
 
-from fabric.plan.functions.registry import Arguments, D, Function, I, L, Signature, takes
+from fabric.plan.functions.registry import (
+    Arguments,
+    D,
+    Function,
+    I,
+    L,
+    Rule,
+    Signature,
+    takes,
+    wrong_type,
+)
+from fabric.plan.types import common_number, numeric, plain
 
 _SAME = (
     ("sqrt", "the square root; NaN below 0"),
@@ -47,6 +60,43 @@ def _random(args: Arguments) -> Signature:
     return Signature((args.types[0], pa.int64()), pa.float64())
 
 
+def _integers(name: str, args: Arguments) -> list[pa.DataType]:
+    """The arguments as signed integers; null takes the type of the other, int32 when alone."""
+    known = [None if t.is_null(plain(dtype)) else numeric(dtype) for dtype in args.types]
+    for index, (number, dtype) in enumerate(zip(known, args.types, strict=True)):
+        if not t.is_null(plain(dtype)) and (number is None or not t.is_integer(number)):
+            raise wrong_type(name, index, dtype, "whole numbers of at most 63 bits", L)
+    fallback = next((n for n in known if n is not None), I)
+    return [fallback if number is None else number for number in known]
+
+
+def _binary(name: str) -> Rule:
+    def rule(args: Arguments) -> Signature:
+        common = common_number(*_integers(name, args))
+        return Signature((common, common), common)
+
+    return rule
+
+
+def _not(args: Arguments) -> Signature:
+    (number,) = _integers("bitwise_not", args)
+    return Signature((number,), number)
+
+
+def _shift(name: str) -> Rule:
+    def rule(args: Arguments) -> Signature:
+        number, _ = _integers(name, args)
+        number = L if number.equals(L) else I
+        return Signature((number, I), number)
+
+    return rule
+
+
+def _count(args: Arguments) -> Signature:
+    _integers("bit_count", args)
+    return Signature((L,), I)
+
+
 FUNCTIONS = (
     *(Function(name, (1, 1), takes(name, (D,), D), doc, total=True, text=f".{name}", arrow=name,
                spark=name) for name, doc in _SAME),
@@ -73,4 +123,21 @@ FUNCTIONS = (
     Function("poisson", (2, 2), takes("poisson", (D, D), I),
              "the least number of events that is more likely than a not to be exceeded, where b "
              "are expected; null outside 0 <= a < 1, 0 <= b < 2**30", total=True),
+    Function("bitwise_and", (2, 2), _binary("bitwise_and"), "bits that both have", total=True,
+             text=".bitwise_and", arrow="bit_wise_and"),
+    Function("bitwise_or", (2, 2), _binary("bitwise_or"), "bits that one has", total=True,
+             text=".bitwise_or", arrow="bit_wise_or"),
+    Function("bitwise_xor", (2, 2), _binary("bitwise_xor"), "bits that just one has", total=True,
+             text=".bitwise_xor", arrow="bit_wise_xor"),
+    Function("bitwise_not", (1, 1), _not, "the other bits", total=True, text=".bitwise_not",
+             arrow="bit_wise_not"),
+    Function("shift_left", (2, 2), _shift("shift_left"), "b bits to the left", total=True,
+             text=".shift_left", spark="shiftleft"),
+    Function("shift_right", (2, 2), _shift("shift_right"), "b bits to the right, sign kept",
+             total=True, text=".shift_right", spark="shiftright"),
+    Function("shift_right_unsigned", (2, 2), _shift("shift_right_unsigned"),
+             "b bits to the right, filled up with zeros", total=True,
+             text=".shift_right_unsigned", spark="shiftrightunsigned"),
+    Function("bit_count", (1, 1), _count, "how many bits are set, of 64", total=True,
+             text=".bit_count", spark="bit_count"),
 )  # fmt: skip

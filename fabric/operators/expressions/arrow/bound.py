@@ -84,6 +84,16 @@ class Request:
 Implementation = Callable[[Request], Bound]
 
 
+def simple(kernel: Kernel, *, array: int | None = None) -> Implementation:
+    """The same kernel whatever the types of the operands."""
+    return lambda _: Bound(kernel, array=array)
+
+
+def all_null(request: Request, array: int = 0) -> Bound:
+    """A null in every row, where a constant is null; operand `array` says how many rows."""
+    return Bound(lambda *values: pa.nulls(len(values[array]), request.result), array=array)
+
+
 def as_array(value: Datum, n_rows: int) -> pa.Array:
     """One value per row."""
     return value if isinstance(value, pa.Array) else pa.repeat(value, n_rows)
@@ -145,6 +155,11 @@ def numeric_kernel(
         return from_numpy(numbers, result, valid)
 
     return kernel
+
+
+def numeric(compute: Callable[..., Values], *, array: int | None = None) -> Implementation:
+    """The `numeric_kernel` of a function, whatever it returns."""
+    return lambda request: Bound(numeric_kernel(compute, request.result), array=array)
 
 
 def by_value(values: pa.Array, function: Callable[[Any], Any], dtype: pa.DataType) -> pa.Array:

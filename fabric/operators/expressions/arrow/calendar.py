@@ -20,10 +20,10 @@ from fabric.operators.expressions.arrow.bound import (
     Implementation,
     Request,
     Values,
+    all_null,
     arrays,
-    from_numpy,
+    numeric,
     numeric_kernel,
-    to_numpy,
 )
 from fabric.operators.expressions.arrow.civil import (
     DAY_US,
@@ -42,10 +42,6 @@ _UNIT_US = {
 }  # fmt: skip
 _MILLION = Decimal(1_000_000)
 _MONTH_SECONDS = 31 * 86_400
-
-
-def _simple(compute: Callable[..., Values]) -> Implementation:
-    return lambda request: Bound(numeric_kernel(compute, request.result))
 
 
 def _last_day(days: Values) -> Values:
@@ -81,7 +77,7 @@ def _next_day(request: Request) -> Bound:
 def _by_constant(request: Request, constant: str | None, compute: Callable[..., Values]) -> Bound:
     """A function of a day, null when its constant is."""
     if constant is None:
-        return Bound(lambda day, _: pa.nulls(len(day), request.result), array=0)
+        return all_null(request)
     return Bound(numeric_kernel(compute, request.result, index=[0]), array=0)
 
 
@@ -116,17 +112,14 @@ def _as_days(days: Values) -> Values:
 def _months_between(request: Request) -> Bound:
     rounded = request.constant(2)
 
-    def kernel(end: Datum, start: Datum, _: Datum) -> pa.Array:
-        return numeric_kernel(_months_apart, pa.float64())(end, start)
-
-    def to_eight_digits(end: Datum, start: Datum, _: Datum) -> pa.Array:
-        exact = numeric_kernel(_months_apart, pa.float64())(end, start)
-        digits = np.floor(to_numpy(exact) * 1e8 + 0.5) / 1e8
-        return from_numpy(digits, pa.float64(), pc.is_valid(exact))
+    def to_eight_digits(end: Values, start: Values) -> Values:
+        digits: Values = np.floor(_months_apart(end, start) * 1e8 + 0.5) / 1e8
+        return digits
 
     if rounded is None:
-        return Bound(lambda end, *_: pa.nulls(len(end), pa.float64()), array=0)
-    return Bound(to_eight_digits if rounded else kernel)
+        return all_null(request)
+    compute = to_eight_digits if rounded else _months_apart
+    return Bound(numeric_kernel(compute, request.result, index=[0, 1]))
 
 
 def _months_apart(end: Values, start: Values) -> Values:
@@ -148,7 +141,7 @@ def _months_apart(end: Values, start: Values) -> Values:
 def _timestamp_diff(request: Request) -> Bound:
     unit = request.constant(0)
     if unit is None:
-        return Bound(lambda _, start, __: pa.nulls(len(start), request.result), array=1)
+        return all_null(request, 1)
 
     def compute(start: Values, end: Values) -> Values:
         if unit in _UNIT_MONTHS:
@@ -232,14 +225,14 @@ def _time_of(*parts: Values) -> Values:
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    "last_day": _simple(_last_day),
+    "last_day": numeric(_last_day),
     "trunc": _trunc,
     "next_day": _next_day,
-    "date_add": _simple(_date_add),
-    "add_months": _simple(_add_months),
-    "date_diff": _simple(_date_diff),
+    "date_add": numeric(_date_add),
+    "add_months": numeric(_add_months),
+    "date_diff": numeric(_date_diff),
     "months_between": _months_between,
     "timestamp_diff": _timestamp_diff,
-    "make_date": _simple(_make_date),
+    "make_date": numeric(_make_date),
     "make_timestamp": _make_timestamp,
 }

@@ -21,6 +21,7 @@ from fabric.operators.expressions.arrow.bound import (
     Kernel,
     Request,
     arrays,
+    simple,
 )
 from fabric.operators.expressions.arrow.lists.codes import canonical, order_of
 
@@ -97,10 +98,6 @@ def _nan_aware(name: str) -> Kernel:
     return kernel
 
 
-def _simple(kernel: Kernel) -> Implementation:
-    return lambda _: Bound(kernel)
-
-
 def _is_nan(value: Datum) -> Datum:
     """False for null, as in Spark."""
     return pc.fill_null(pc.is_nan(value), False)
@@ -141,7 +138,7 @@ def is_in(values: Sequence[pa.Scalar], dtype: pa.DataType) -> Kernel:
 IMPLEMENTATIONS: dict[str, Implementation] = {
     **dict.fromkeys(_ARROW, _comparison),
     "eq_null_safe": _null_safe,
-    "is_nan": _simple(_is_nan),
+    "is_nan": simple(_is_nan),
     "greatest": _extreme,
     "least": _extreme,
 }

@@ -19,6 +19,7 @@ from fabric.operators.expressions.arrow.bound import (
     Implementation,
     Request,
     Values,
+    all_null,
     arrays,
     from_numpy,
     to_numpy,
@@ -206,18 +207,16 @@ def _parsed(request: Request, finish: Callable[[pa.Array], pa.Array]) -> Bound:
     """A string read by a pattern; null by a pattern that is null."""
     pattern = request.constant(1)
     try_ = request.name == "try_to_timestamp"
-    parse = parser(pattern, try_=try_) if pattern is not None else None
-
-    def by_pattern(value: pa.Array, _: Datum) -> pa.Array:
-        return pa.nulls(len(value), request.result) if parse is None else finish(parse(value))
-
-    return Bound(by_pattern, array=0)
+    if pattern is None:
+        return all_null(request)
+    parse = parser(pattern, try_=try_)
+    return Bound(lambda value, _: finish(parse(value)), array=0)
 
 
 def _date_format(request: Request) -> Bound:
     pattern = request.constant(1)
     if pattern is None:
-        return Bound(lambda value, _: pa.nulls(len(value), pa.string()), array=0)
+        return all_null(request)
     write = writer(pattern, local_zone(request.operands[0]))
     return Bound(lambda value, _: write(value), array=0)
 

@@ -23,6 +23,7 @@ from fabric.operators.expressions.arrow.bound import (
     Implementation,
     Request,
     Values,
+    all_null,
     from_numpy,
     to_numpy,
 )
@@ -33,7 +34,7 @@ def _round(request: Request) -> Bound:
     digits = request.constant(1) if len(request.operands) == 2 else 0
     dtype = request.operands[0]
     if digits is None:
-        return Bound(lambda value, *_: pa.nulls(len(value), request.result), array=0)
+        return all_null(request)
     mode = decimals.TO_EVEN if request.name == "bround" else decimals.AWAY
     if t.is_decimal(dtype):
         return Bound(decimals.rounding(digits, request.result, mode), array=0)

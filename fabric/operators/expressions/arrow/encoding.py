@@ -23,6 +23,7 @@ from fabric.operators.expressions.arrow.bound import (
     Datum,
     Implementation,
     Request,
+    all_null,
     arrays,
     bad_value,
     by_value,
@@ -104,7 +105,7 @@ def _hex(request: Request) -> Bound:
 def _sha2(request: Request) -> Bound:
     bits = request.constant(1)
     if bits is None:
-        return Bound(lambda value, _: pa.nulls(len(value), request.result), array=0)
+        return all_null(request)
     name = f"sha{bits or 256}"
     return _each(lambda data: hashlib.new(name, data).hexdigest())(request)
 

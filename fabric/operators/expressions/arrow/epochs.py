@@ -17,37 +17,28 @@ from fabric.operators.expressions.arrow.bound import (
     Implementation,
     Request,
     Values,
-    numeric_kernel,
+    numeric,
 )
 
 _SECOND = 1_000_000
 _STAMP = pa.timestamp("us")
 _MICROS = {
-    "total_days": 86_400_000_000,
-    "total_hours": 3_600_000_000,
-    "total_minutes": 60_000_000,
-    "total_seconds": 1_000_000,
-    "total_milliseconds": 1_000,
-    "total_microseconds": 1,
+    "days": 86_400_000_000,
+    "hours": 3_600_000_000,
+    "minutes": 60_000_000,
+    "seconds": 1_000_000,
+    "milliseconds": 1_000,
+    "microseconds": 1,
 }
 
 
 def _part(per_micro: int, micros: int) -> Implementation:
     """A part of the second, of `micros` microseconds each or `per_micro` to the microsecond."""
-
-    def compute(value: Values) -> Values:
-        part: Values = value % _SECOND // micros * per_micro
-        return part
-
-    return lambda request: Bound(numeric_kernel(compute, request.result), array=0)
+    return numeric(lambda value: value % _SECOND // micros * per_micro, array=0)
 
 
 def _floored(micros: int) -> Implementation:
-    def compute(value: Values) -> Values:
-        whole: Values = value // micros
-        return whole
-
-    return lambda request: Bound(numeric_kernel(compute, request.result), array=0)
+    return numeric(lambda value: value // micros, array=0)
 
 
 def _viewed(request: Request) -> Bound:
@@ -93,15 +84,15 @@ def _number(value: Datum) -> Datum:
     return value.view(pa.int64()) if isinstance(value, pa.Array) else value.cast(pa.int64())
 
 
-def _total(request: Request) -> Bound:
-    size = _MICROS[request.name]
+def _total(size: int) -> Implementation:
+    """Whole units of `size` microseconds, truncated."""
 
     def compute(micros: Values) -> Values:
         whole: Values = micros // size
         whole += (micros < 0) & (whole * size != micros)
         return whole
 
-    return Bound(numeric_kernel(compute, request.result), array=0)
+    return numeric(compute, array=0)
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
@@ -116,5 +107,5 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "timestamp_seconds": _scaled(_SECOND),
     "timestamp_millis": _scaled(1_000),
     "timestamp_micros": _viewed,
-    **dict.fromkeys(_MICROS, _total),
+    **{f"total_{unit}": _total(size) for unit, size in _MICROS.items()},
 }

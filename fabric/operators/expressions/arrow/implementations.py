@@ -22,7 +22,7 @@ from fabric.operators.expressions.arrow import (
     texts,
     zones,
 )
-from fabric.operators.expressions.arrow.bound import Bound, Implementation
+from fabric.operators.expressions.arrow.bound import Implementation, simple
 from fabric.operators.expressions.arrow.lists import access, build, combine, fold
 from fabric.plan.functions import FUNCTIONS
 
@@ -30,13 +30,7 @@ _FAMILIES = (arithmetic, digits, math, strings, texts, regex, encoding, dates, c
              epochs, zones, access, build, combine, fold)  # fmt: skip
 
 
-def _named(kernel: str) -> Implementation:
-    """A function of Arrow's by its name, applied to all arguments."""
-    compute = getattr(pc, kernel)
-    return lambda _: Bound(compute)
-
-
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    **{name: _named(known.arrow) for name, known in FUNCTIONS.items() if known.arrow},
+    **{name: simple(getattr(pc, known.arrow)) for name, known in FUNCTIONS.items() if known.arrow},
     **{name: made for family in _FAMILIES for name, made in family.IMPLEMENTATIONS.items()},
 }

@@ -28,6 +28,7 @@ from fabric.operators.expressions.arrow.bound import (
     arrays,
     from_numpy,
     numeric_kernel,
+    simple,
     to_numpy,
 )
 
@@ -38,17 +39,13 @@ _UNSIGNED = {pa.int32(): np.uint32, pa.int64(): np.uint64}
 _EXPECTED_MAX = float(1 << 30)
 
 
-def _simple(kernel: Kernel) -> Implementation:
-    return lambda _: Bound(kernel)
-
-
 def _above(limit: float, kernel: Kernel) -> Implementation:
     """Null where the argument is not above `limit`; of NaN the kernel's answer."""
 
     def logarithm(value: Datum) -> Datum:
         return kernel(pc.if_else(pc.less_equal(value, limit), _NULL, value))
 
-    return _simple(logarithm)
+    return simple(logarithm)
 
 
 def _by_numpy(compute: Callable[..., Values]) -> Implementation:
@@ -58,7 +55,7 @@ def _by_numpy(compute: Callable[..., Values]) -> Implementation:
         with np.errstate(all="ignore"):
             return compute(*numbers)
 
-    return _simple(numeric_kernel(quiet, pa.float64()))
+    return simple(numeric_kernel(quiet, pa.float64()))
 
 
 def _sign(value: Values) -> Values:
@@ -173,11 +170,11 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "degrees": _by_numpy(np.degrees),
     "radians": _by_numpy(np.radians),
     "power": _by_numpy(_power),
-    "log": _simple(_log),
+    "log": simple(_log),
     "atan2": _by_numpy(lambda y, x: np.arctan2(y + 0.0, x + 0.0)),
     "hypot": _by_numpy(np.hypot),
-    "factorial": _simple(_factorial),
-    "width_bucket": _simple(_width_bucket),
+    "factorial": simple(_factorial),
+    "width_bucket": simple(_width_bucket),
     **dict.fromkeys(("shift_left", "shift_right", "shift_right_unsigned"), _shift),
     "bit_count": _bit_count,
     "random": _random,

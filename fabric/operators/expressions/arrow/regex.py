@@ -21,6 +21,7 @@ from fabric.operators.expressions.arrow.bound import (
     Implementation,
     Kernel,
     Request,
+    all_null,
     by_value,
     from_numpy,
 )
@@ -39,7 +40,7 @@ def with_pattern(make: Callable[[Request, str], Kernel]) -> Implementation:
     def implementation(request: Request) -> Bound:
         constants = [request.constant(i) for i in range(1, len(request.operands))]
         if None in constants:
-            return Bound(lambda value, *_: pa.nulls(len(value), request.result), array=0)
+            return all_null(request)
         kernel = make(request, constants[0])
         return Bound(lambda value, *_: kernel(value), array=0)
 

@@ -19,6 +19,7 @@ from fabric.operators.expressions.arrow.bound import (
     Implementation,
     Request,
     Values,
+    all_null,
     from_numpy,
     to_numpy,
 )
@@ -66,7 +67,7 @@ def _shown(*, to_utc: bool) -> Implementation:
     def implementation(request: Request) -> Bound:
         zone = request.constant(1)
         if zone is None:
-            return Bound(lambda value, _: pa.nulls(len(value), request.result), array=0)
+            return all_null(request)
         rules = zone_rules(zone)
         move = rules.to_utc if to_utc else rules.from_utc
         return Bound(lambda value, _: _moved(value, move, request.result), array=0)

@@ -78,7 +78,6 @@ _SHORT_ZONES = {
 """Java's short zone names."""
 _FIXED = {"EST": -5, "MST": -7, "HST": -10, "Z": 0, "UTC": 0, "GMT": 0, "UT": 0}
 _OFFSET_MAX_S = 18 * 3600
-_LONG_DAYS = 106_751_991
 """Days that fit an int64 of microseconds."""
 
 
