@@ -72,7 +72,7 @@ class Aggregate:
         for index in self.constants if literals is not None else ():
             if index < len(given) and given[index] is None:
                 raise ArgumentFault(f"{self.name} needs a constant as argument {index + 1}", index)
-        return self.rule(Arguments(types, given))
+        return self.rule(Arguments(self.name, types, given))
 
 
 def _number(name: str, dtype: pa.DataType, index: int = 0) -> pa.DataType:
@@ -96,15 +96,11 @@ def _mean(args: Arguments) -> pa.DataType:
     return _F64
 
 
-def _statistic(name: str) -> Callable[[Arguments], pa.DataType]:
+def _statistic(args: Arguments) -> pa.DataType:
     """All arguments numbers; the answer is a float64."""
-
-    def result(args: Arguments) -> pa.DataType:
-        for index, dtype in enumerate(args.types):
-            _number(name, dtype, index)
-        return _F64
-
-    return result
+    for index, dtype in enumerate(args.types):
+        _number(args.name, dtype, index)
+    return _F64
 
 
 INTERPOLATIONS = ("nearest", "linear", "lower", "higher", "midpoint")
@@ -113,7 +109,7 @@ INTERPOLATIONS = ("nearest", "linear", "lower", "higher", "midpoint")
 
 def _quantile(args: Arguments) -> pa.DataType:
     _number("quantile", args.types[0])
-    _check_fraction("quantile", args)
+    _check_fraction(args)
     literal = args.literals[2] if len(args.types) == 3 else None
     if literal is not None and literal.value not in INTERPOLATIONS:
         known = ", ".join(map(repr, INTERPOLATIONS))
@@ -126,33 +122,30 @@ def _approx_quantile(args: Arguments) -> pa.DataType:
     time = is_date(dtype) or is_timestamp(dtype) or t.is_duration(dtype) or t.is_time(dtype)
     if not time:
         _number("approx_quantile", dtype)
-    _check_fraction("approx_quantile", args)
+    _check_fraction(args)
     return dtype
 
 
-def _check_fraction(name: str, args: Arguments) -> None:
+def _check_fraction(args: Arguments) -> None:
     """The second argument is a number from 0 to 1."""
-    _number(name, args.types[1], 1)
+    _number(args.name, args.types[1], 1)
     literal = args.literals[1]
     if literal is not None and not (literal.value is not None and 0 <= literal.value <= 1):
-        raise ArgumentFault(f"{name} takes a fraction from 0 to 1, got {literal.value!r}", 1)
+        raise ArgumentFault(f"{args.name} takes a fraction from 0 to 1, got {literal.value!r}", 1)
 
 
-def _comparable(name: str) -> Callable[[Arguments], pa.DataType]:
-    def result(args: Arguments) -> pa.DataType:
-        for index, dtype in enumerate(args.types[-1:], len(args.types) - 1):
-            if not is_comparable(dtype):
-                raise wrong_type(name, index, dtype, "single values", None)
-        return plain(args.types[0])
-
-    return result
+def _comparable(args: Arguments) -> pa.DataType:
+    for index, dtype in enumerate(args.types[-1:], len(args.types) - 1):
+        if not is_comparable(dtype):
+            raise wrong_type(args.name, index, dtype, "single values", None)
+    return plain(args.types[0])
 
 
-def _condition(name: str, result: pa.DataType) -> Callable[[Arguments], pa.DataType]:
+def _condition(result: pa.DataType) -> Callable[[Arguments], pa.DataType]:
     def rule(args: Arguments) -> pa.DataType:
         (dtype,) = args.types
         if not (is_boolean(dtype) or t.is_null(plain(dtype))):
-            raise wrong_type(name, 0, dtype, "true or false", pa.bool_())
+            raise wrong_type(args.name, 0, dtype, "true or false", pa.bool_())
         return result
 
     return rule
@@ -162,14 +155,11 @@ def _count(_: Arguments) -> pa.DataType:
     return _I64
 
 
-def _distinct(name: str) -> Callable[[Arguments], pa.DataType]:
-    def result(args: Arguments) -> pa.DataType:
-        (dtype,) = args.types
-        if not is_groupable(dtype):
-            raise wrong_type(name, 0, dtype, "values that can be compared", None)
-        return _I64
-
-    return result
+def _distinct(args: Arguments) -> pa.DataType:
+    (dtype,) = args.types
+    if not is_groupable(dtype):
+        raise wrong_type(args.name, 0, dtype, "values that can be compared", None)
+    return _I64
 
 
 def _any(args: Arguments) -> pa.DataType:
@@ -181,7 +171,7 @@ def _collect(args: Arguments) -> pa.DataType:
 
 
 def _sum_states(types: Types) -> tuple[State, ...]:
-    total = ("sum", _sum(Arguments(types, (None,))))
+    total = ("sum", _sum(Arguments("sum", types, (None,))))
     if plain(types[0]).equals(_I64):
         return (total, ("sum_f64", _F64))
     return (total,)
@@ -189,7 +179,7 @@ def _sum_states(types: Types) -> tuple[State, ...]:
 
 def _mean_states(types: Types) -> tuple[State, ...]:
     number = _number("mean", types[0])
-    total = _sum(Arguments((number,), (None,))) if t.is_decimal(number) else _F64
+    total = _sum(Arguments("sum", (number,), (None,))) if t.is_decimal(number) else _F64
     return (("sum", total), ("count", _I64))
 
 
@@ -225,7 +215,7 @@ def _statistics(kinds: tuple[str, ...], *named: tuple[str, str, str]) -> tuple[A
     """Aggregates of numbers that share a state: their names, Spark's names and what they are."""
     arity = (2, 2) if kinds is _TWO else (1, 1)
     return tuple(
-        Aggregate(name, arity, _statistic(name), doc, _moments(*kinds), ("count", *kinds),
+        Aggregate(name, arity, _statistic, doc, _moments(*kinds), ("count", *kinds),
                   of_floats=True, spark=spark)
         for name, spark, doc in named
     )  # fmt: skip
@@ -239,11 +229,11 @@ AGGREGATES = {
     for agg in (
         Aggregate("count", (0, 1), _count,
                   "how many values are not null, or how many rows; never null", *_COUNT),
-        Aggregate("count_if", (1, 1), _condition("count_if", _I64),
+        Aggregate("count_if", (1, 1), _condition(_I64),
                   "for how many rows the condition is true; never null", *_COUNT, spark="count_if"),
-        Aggregate("count_distinct", (1, 1), _distinct("count_distinct"),
+        Aggregate("count_distinct", (1, 1), _distinct,
                   "how many different values, nulls left out"),
-        Aggregate("approx_distinct", (1, 1), _distinct("approx_distinct"),
+        Aggregate("approx_distinct", (1, 1), _distinct,
                   "about how many different values (2.3 % off on average), nulls left out",
                   _state("codes", pa.list_(pa.int32())), ("codes",), spark="approx_count_distinct"),
         Aggregate("sum", (1, 1), _sum,
@@ -252,15 +242,15 @@ AGGREGATES = {
         Aggregate("mean", (1, 1), _mean,
                   "the mean as float64, or a decimal of a decimal",
                   _mean_states, ("sum", "count"), spark="avg"),
-        Aggregate("min", (1, 1), _comparable("min"), "the smallest", _state("min"), ("min",),
+        Aggregate("min", (1, 1), _comparable, "the smallest", _state("min"), ("min",),
                   spark="min"),
-        Aggregate("max", (1, 1), _comparable("max"),
+        Aggregate("max", (1, 1), _comparable,
                   "the largest; NaN is larger than all numbers", _state("max"), ("max",),
                   spark="max"),
-        Aggregate("min_by", (2, 2), _comparable("min_by"),
+        Aggregate("min_by", (2, 2), _comparable,
                   "x of a row whose y is smallest; rows without y are left out",
                   _by_states, ("value", "by"), spark="min_by"),
-        Aggregate("max_by", (2, 2), _comparable("max_by"),
+        Aggregate("max_by", (2, 2), _comparable,
                   "x of a row whose y is largest (NaN is); rows without y are left out",
                   _by_states, ("value", "by"), spark="max_by"),
         *_statistics(
@@ -288,7 +278,7 @@ AGGREGATES = {
              "Pearson's correlation; rows with a null are left out; null when all x or "
              "all y are equal"),
         ),
-        Aggregate("median", (1, 1), _statistic("median"),
+        Aggregate("median", (1, 1), _statistic,
                   "the middle value, or the mean of the two in the middle, as float64",
                   of_floats=True),
         Aggregate("quantile", (2, 3), _quantile,
@@ -308,10 +298,10 @@ AGGREGATES = {
         Aggregate("collect", (1, 1), _collect,
                   "the list of all values that are not null, in any order; never null",
                   spark="collect_list"),
-        Aggregate("bool_and", (1, 1), _condition("bool_and", pa.bool_()),
+        Aggregate("bool_and", (1, 1), _condition(pa.bool_()),
                   "whether all values are true; nulls left out",
                   _state("all", pa.bool_()), ("all",), spark="bool_and"),
-        Aggregate("bool_or", (1, 1), _condition("bool_or", pa.bool_()),
+        Aggregate("bool_or", (1, 1), _condition(pa.bool_()),
                   "whether any value is true; nulls left out",
                   _state("any", pa.bool_()), ("any",), spark="bool_or"),
     )

@@ -7,6 +7,7 @@ float32 is float64; decimals follow Spark's precision rules; ``/`` of integers i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow import types as t
@@ -33,13 +34,13 @@ SIGNED_DIGITS_MAX = 34
 DecimalRule = Callable[[pa.DataType, pa.DataType], pa.DataType]
 
 
-def _numbers(name: str, args: Arguments) -> list[pa.DataType]:
+def _numbers(args: Arguments) -> list[pa.DataType]:
     """The arguments as number types; null takes the type of the other, float64 when alone."""
     known = [None if t.is_null(plain(dtype)) else numeric(dtype) for dtype in args.types]
     for index, (number, dtype) in enumerate(zip(known, args.types, strict=True)):
         if number is None and not t.is_null(plain(dtype)):
             other = next((n for n in known if n is not None), pa.float64())
-            raise wrong_type(name, index, dtype, "numbers", other)
+            raise wrong_type(args.name, index, dtype, "numbers", other)
     fallback = next((n for n in known if n is not None), pa.float64())
     return [fallback if number is None else number for number in known]
 
@@ -78,15 +79,15 @@ def _modulo(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     return adjusted(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
-def _binary(name: str, decimal: DecimalRule) -> Rule:
+def _binary(decimal: DecimalRule) -> Rule:
     """``+ - * %``: the wider of both; ``+`` of two texts is one after the other."""
 
     def rule(args: Arguments) -> Signature:
-        if (of_times := with_times(name, args)) is not None:
+        if (of_times := with_times(args)) is not None:
             return of_times
-        if name == "add" and any(is_string(plain(dtype)) for dtype in args.types):
+        if args.name == "add" and any(is_string(plain(dtype)) for dtype in args.types):
             return _joined(args)
-        left, right = _numbers(name, args)
+        left, right = _numbers(args)
         if pair := _decimals(left, right, args):
             return Signature(tuple(pair), decimal(*pair))
         common = common_number(left, right)
@@ -104,14 +105,14 @@ def _joined(args: Arguments) -> Signature:
 
 
 def _fraction(args: Arguments) -> Signature:
-    left, right = _numbers("divide", args)
+    left, right = _numbers(args)
     if pair := _decimals(left, right, args):
         return Signature(tuple(pair), _divide(*pair))
     return Signature((pa.float64(), pa.float64()), pa.float64())
 
 
 def _whole(args: Arguments) -> Signature:
-    left, right = _numbers("floor_divide", args)
+    left, right = _numbers(args)
     for index, dtype in enumerate((left, right)):
         if t.is_floating(dtype) and not t.is_null(args.types[index]):
             raise wrong_type("floor_divide", index, dtype, "integers or decimals", pa.int64())
@@ -120,19 +121,15 @@ def _whole(args: Arguments) -> Signature:
     return Signature((pa.int64(), pa.int64()), pa.int64())
 
 
-def _floored(name: str) -> Rule:
+def _floored(args: Arguments) -> Signature:
     """``//`` and ``%`` of Python: float64 as soon as one side is a float."""
-
-    def rule(args: Arguments) -> Signature:
-        left, right = _numbers(name, args)
-        if pair := _decimals(left, right, args):
-            result = pa.int64() if name == "floor_quotient" else _floor_remainder(*pair)
-            return Signature(tuple(pair), result)
-        common = common_number(left, right)
-        common = pa.float64() if t.is_floating(common) else common
-        return Signature((common, common), common)
-
-    return rule
+    left, right = _numbers(args)
+    if pair := _decimals(left, right, args):
+        result = pa.int64() if args.name == "floor_quotient" else _floor_remainder(*pair)
+        return Signature(tuple(pair), result)
+    common = common_number(left, right)
+    common = pa.float64() if t.is_floating(common) else common
+    return Signature((common, common), common)
 
 
 def _floor_remainder(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -143,7 +140,7 @@ def _floor_remainder(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 def _power(args: Arguments) -> Signature:
     """``**`` of Python: int64 of integers, unless the exponent is a constant below 0."""
-    base, exponent = _numbers("exact_power", args)
+    base, exponent = _numbers(args)
     literal = args.literals[1]
     below = literal is not None and literal.value is not None and literal.value < 0
     if t.is_integer(base) and t.is_integer(exponent) and not below:
@@ -151,37 +148,26 @@ def _power(args: Arguments) -> Signature:
     return Signature((pa.float64(), pa.float64()), pa.float64())
 
 
-def _same(name: str) -> Rule:
-    def rule(args: Arguments) -> Signature:
-        if (of_times := with_times(name, args)) is not None:
-            return of_times
-        (number,) = _numbers(name, args)
-        return Signature((number,), number)
-
-    return rule
+def _same(args: Arguments) -> Signature:
+    if (of_times := with_times(args)) is not None:
+        return of_times
+    (number,) = _numbers(args)
+    return Signature((number,), number)
 
 
-def _to_whole(name: str) -> Rule:
+def _to_whole(args: Arguments) -> Signature:
     """floor and ceil: int64; of a decimal a decimal without fraction."""
-
-    def rule(args: Arguments) -> Signature:
-        (number,) = _numbers(name, args)
-        if t.is_decimal(number):
-            digits = number.precision - number.scale + (number.scale > 0)
-            return Signature((number,), bounded(digits, 0))
-        return Signature((number,), pa.int64())
-
-    return rule
+    (number,) = _numbers(args)
+    if t.is_decimal(number):
+        digits = number.precision - number.scale + (number.scale > 0)
+        return Signature((number,), bounded(digits, 0))
+    return Signature((number,), pa.int64())
 
 
-def _round(name: str) -> Rule:
-    return lambda args: _rounded(name, args)
-
-
-def _rounded(name: str, args: Arguments) -> Signature:
-    number = _numbers(name, Arguments(args.types[:1], args.literals[:1]))[0]
+def _rounded(args: Arguments) -> Signature:
+    number = _numbers(replace(args, types=args.types[:1]))[0]
     if len(args.types) == 2 and not t.is_integer(plain(args.types[1])):
-        raise wrong_type(name, 1, args.types[1], "a whole number of digits", None)
+        raise wrong_type(args.name, 1, args.types[1], "a whole number of digits", None)
     rest = (pa.int32(),) * (len(args.types) - 1)
     if not t.is_decimal(number):
         return Signature((number, *rest), number)
@@ -228,37 +214,37 @@ def _keeps_digits(args: Arguments) -> bool:
 
 
 FUNCTIONS = (
-    Function("add", (2, 2), _binary("add", _add), "a + b; overflow is an error",
+    Function("add", (2, 2), _binary(_add), "a + b; overflow is an error",
              total=_has_room(sum_digits), text="+"),
-    Function("subtract", (2, 2), _binary("subtract", _add), "a - b; overflow is an error",
+    Function("subtract", (2, 2), _binary(_add), "a - b; overflow is an error",
              total=_has_room(sum_digits), text="-"),
-    Function("multiply", (2, 2), _binary("multiply", _multiply), "a * b; overflow is an error",
+    Function("multiply", (2, 2), _binary(_multiply), "a * b; overflow is an error",
              total=_has_room(product_digits), text="*"),
     Function("divide", (2, 2), _fraction, "a / b as a fraction; b = 0 is an error", text="/"),
     Function("floor_divide", (2, 2), _whole, "a / b, truncated to int64; b = 0 is an error",
              text="div", spark="div"),
-    Function("modulo", (2, 2), _binary("modulo", _modulo),
+    Function("modulo", (2, 2), _binary(_modulo),
              "the remainder of a / b with the sign of a; b = 0 is an error", text="mod"),
-    Function("floor_quotient", (2, 2), _floored("floor_quotient"),
+    Function("floor_quotient", (2, 2), _floored,
              "a // b as in Python, floored; of decimals an int64; b = 0 is an error", text="//"),
-    Function("floor_remainder", (2, 2), _floored("floor_remainder"),
+    Function("floor_remainder", (2, 2), _floored,
              "a % b as in Python, with the sign of b; b = 0 is an error", text="%"),
     Function("exact_power", (2, 2), _power,
              "a ** b as in Python: of integers an int64, where b < 0 and overflow are errors",
              total=_of_floats, text="**"),
-    Function("negate", (1, 1), _same("negate"), "-a; overflow is an error",
+    Function("negate", (1, 1), _same, "-a; overflow is an error",
              total=_of_floats_or_short, text="-"),
-    Function("abs", (1, 1), _same("abs"), "a without its sign; overflow is an error",
+    Function("abs", (1, 1), _same, "a without its sign; overflow is an error",
              total=_of_floats_or_short, text=".abs", spark="abs"),
-    Function("pmod", (2, 2), _binary("pmod", _modulo),
+    Function("pmod", (2, 2), _binary(_modulo),
              "the remainder of a / b, not below 0 unless b is; b = 0 is an error",
              text=".pmod", spark="pmod"),
-    Function("round", (1, 2), _round("round"), "half away from zero, to b (constant) digits", (1,),
+    Function("round", (1, 2), _rounded, "half away from zero, to b (constant) digits", (1,),
              total=_keeps_digits, text=".round"),
-    Function("bround", (1, 2), _round("bround"), "half to even, to b (constant) digits", (1,),
+    Function("bround", (1, 2), _rounded, "half to even, to b (constant) digits", (1,),
              total=_keeps_digits, text=".bround"),
-    Function("floor", (1, 1), _to_whole("floor"), "the largest whole number not above a",
+    Function("floor", (1, 1), _to_whole, "the largest whole number not above a",
              total=_not_of_floats, text=".floor", spark="floor"),
-    Function("ceil", (1, 1), _to_whole("ceil"), "the smallest whole number not below a",
+    Function("ceil", (1, 1), _to_whole, "the smallest whole number not below a",
              total=_not_of_floats, text=".ceil", spark="ceil"),
 )  # fmt: skip

@@ -27,63 +27,59 @@ DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _SECONDS = pa.decimal128(16, 6)
 
 
-def _day(name: str, args: Arguments, index: int = 0) -> None:
+def _day(args: Arguments, index: int = 0) -> None:
     dtype = args.types[index]
     if not (is_date(dtype) or is_timestamp(dtype) or t.is_null(plain(dtype))):
-        raise wrong_type(name, index, dtype, "a date or timestamp", DAY)
+        raise wrong_type(args.name, index, dtype, "a date or timestamp", DAY)
 
 
-def _whole(name: str, args: Arguments, index: int) -> None:
+def _whole(args: Arguments, index: int) -> None:
     dtype = args.types[index]
     if not (t.is_integer(plain(dtype)) or t.is_null(plain(dtype))):
-        raise wrong_type(name, index, dtype, "a whole number", I)
+        raise wrong_type(args.name, index, dtype, "a whole number", I)
 
 
 def _last_day(args: Arguments) -> Signature:
-    _day("last_day", args)
+    _day(args)
     return Signature((DAY,), DAY)
 
 
-def _of_names(name: str, names: tuple[str, ...]) -> Rule:
+def _of_names(names: tuple[str, ...]) -> Rule:
     """A day and a constant that is one of `names`."""
 
     def rule(args: Arguments) -> Signature:
-        _day(name, args)
+        _day(args)
         if not is_string(args.types[1]):
-            raise wrong_type(name, 1, args.types[1], f"a text such as {names[0]!r}", None)
-        check_unit(name, args.literals[1], 1, names)
+            raise wrong_type(args.name, 1, args.types[1], f"a text such as {names[0]!r}", None)
+        check_unit(args.name, args.literals[1], 1, names)
         return Signature((DAY, pa.string()), DAY)
 
     return rule
 
 
-def _moved(name: str) -> Rule:
+def _moved(args: Arguments) -> Signature:
     """A day so many days or months later."""
-
-    def rule(args: Arguments) -> Signature:
-        _day(name, args)
-        _whole(name, args, 1)
-        return Signature((DAY, I), DAY)
-
-    return rule
+    _day(args)
+    _whole(args, 1)
+    return Signature((DAY, I), DAY)
 
 
 def _date_diff(args: Arguments) -> Signature:
-    _day("date_diff", args)
-    _day("date_diff", args, 1)
+    _day(args)
+    _day(args, 1)
     return Signature((DAY, DAY), I)
 
 
 def _months_between(args: Arguments) -> Signature:
-    stamp = _both("months_between", args, 0, 1)
+    stamp = _both(args, 0, 1)
     if not is_boolean(args.types[2]):
         raise wrong_type("months_between", 2, args.types[2], "true or false", None)
     return Signature((stamp, stamp, pa.bool_()), pa.float64())
 
 
-def _both(name: str, args: Arguments, *places: int) -> pa.DataType:
+def _both(args: Arguments, *places: int) -> pa.DataType:
     """What clocks show when both are of one zone, else the time in UTC."""
-    stamps = {time_type(name, index, args.types[index]) for index in places}
+    stamps = {time_type(args.name, index, args.types[index]) for index in places}
     zones = {local_zone(stamp) for stamp in stamps}
     return WALL if len(zones) == 1 and None not in zones else STAMP
 
@@ -93,7 +89,7 @@ def _timestamp_diff(args: Arguments) -> Signature:
     if not is_string(unit):
         raise wrong_type("timestamp_diff", 0, unit, "a unit such as 'hour'", None)
     check_unit("timestamp_diff", args.literals[0], 0, UNITS)
-    stamp = _both("timestamp_diff", args, 1, 2)
+    stamp = _both(args, 1, 2)
     if args.literals[0] is None or args.literals[0].value not in CLOCK_UNITS:
         stamp = STAMP  # hours that went by, also where clocks were changed between
     return Signature((pa.string(), stamp, stamp), pa.int64())
@@ -107,13 +103,13 @@ def _coarse(args: Arguments) -> bool:
 
 def _make_date(args: Arguments) -> Signature:
     for index in range(3):
-        _whole("make_date", args, index)
+        _whole(args, index)
     return Signature((I, I, I), DAY)
 
 
 def _make_timestamp(args: Arguments) -> Signature:
     for index in range(5):
-        _whole("make_timestamp", args, index)
+        _whole(args, index)
     if numeric(args.types[5]) is None and not t.is_null(plain(args.types[5])):
         raise wrong_type("make_timestamp", 5, args.types[5], "a number of seconds", _SECONDS)
     return Signature((I, I, I, I, I, _SECONDS), STAMP)
@@ -122,15 +118,15 @@ def _make_timestamp(args: Arguments) -> Signature:
 FUNCTIONS = (
     Function("last_day", (1, 1), _last_day, "the last day of the month", total=True,
              text=".dt.last_day", spark="last_day"),
-    Function("trunc", (2, 2), _of_names("trunc", DAY_UNITS),
+    Function("trunc", (2, 2), _of_names(DAY_UNITS),
              "the first day of the week, month, quarter or year (constant)", (1,), total=True,
              text=".dt.trunc", spark="trunc"),
-    Function("next_day", (2, 2), _of_names("next_day", DAY_NAMES),
+    Function("next_day", (2, 2), _of_names(DAY_NAMES),
              "the first day after a that is called b (constant)", (1,), total=True,
              text=".dt.next_day", spark="next_day"),
-    Function("date_add", (2, 2), _moved("date_add"), "b days after a", total=True,
+    Function("date_add", (2, 2), _moved, "b days after a", total=True,
              text=".dt.date_add", spark="date_add"),
-    Function("add_months", (2, 2), _moved("add_months"),
+    Function("add_months", (2, 2), _moved,
              "b months after a, the day cut to the month's length; overflow is an error",
              text=".dt.add_months", spark="add_months"),
     Function("date_diff", (2, 2), _date_diff, "the days from b to a", total=True,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.faults import ArgumentFault
-from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
+from fabric.plan.functions.registry import Arguments, Function, Signature, wrong_type
 from fabric.plan.types import (
     common_of,
     common_type,
@@ -31,28 +31,22 @@ def no_common(what: str, left: pa.DataType, right: pa.DataType) -> ArgumentFault
     return ArgumentFault(f"{what} {left} and {right}", index, wanted)
 
 
-def _compare(name: str) -> Rule:
-    def rule(args: Arguments) -> Signature:
-        left, right = args.types
-        for index, dtype in enumerate(args.types):
-            if not is_groupable(dtype):
-                raise wrong_type(name, index, dtype, "values that can be compared", None)
-        common = common_type(left, right)
-        if common is None:
-            raise no_common(f"{name} can't compare", left, right)
-        return Signature((common, common), pa.bool_())
-
-    return rule
+def _compare(args: Arguments) -> Signature:
+    left, right = args.types
+    for index, dtype in enumerate(args.types):
+        if not is_groupable(dtype):
+            raise wrong_type(args.name, index, dtype, "values that can be compared", None)
+    common = common_type(left, right)
+    if common is None:
+        raise no_common(f"{args.name} can't compare", left, right)
+    return Signature((common, common), pa.bool_())
 
 
-def _logic(name: str) -> Rule:
-    def rule(args: Arguments) -> Signature:
-        for index, dtype in enumerate(args.types):
-            if not (is_boolean(dtype) or t.is_null(plain(dtype))):
-                raise wrong_type(name, index, dtype, "true or false", pa.bool_())
-        return Signature((pa.bool_(),) * len(args.types), pa.bool_())
-
-    return rule
+def _logic(args: Arguments) -> Signature:
+    for index, dtype in enumerate(args.types):
+        if not (is_boolean(dtype) or t.is_null(plain(dtype))):
+            raise wrong_type(args.name, index, dtype, "true or false", pa.bool_())
+    return Signature((pa.bool_(),) * len(args.types), pa.bool_())
 
 
 def _null_test(args: Arguments) -> Signature:
@@ -67,38 +61,30 @@ def _is_nan(args: Arguments) -> Signature:
     return Signature((number if t.is_floating(number) else pa.float64(),), pa.bool_())
 
 
-def _common(name: str) -> Rule:
+def _common(args: Arguments) -> Signature:
     """All arguments are cast to one type, which is the result's."""
-
-    def rule(args: Arguments) -> Signature:
-        common = common_of(args.types)
-        if common is None:
-            bad = next(i for i in range(len(args.types)) if common_of(args.types[: i + 1]) is None)
-            before = common_of(args.types[:bad])
-            message = f"{name} can't make {before} and {args.types[bad]} one type"
-            raise ArgumentFault(message, bad, before)
-        common = flat_type(common) if is_nested(common) else common
-        return Signature((common,) * len(args.types), common)
-
-    return rule
+    common = common_of(args.types)
+    if common is None:
+        bad = next(i for i in range(len(args.types)) if common_of(args.types[: i + 1]) is None)
+        before = common_of(args.types[:bad])
+        message = f"{args.name} can't make {before} and {args.types[bad]} one type"
+        raise ArgumentFault(message, bad, before)
+    common = flat_type(common) if is_nested(common) else common
+    return Signature((common,) * len(args.types), common)
 
 
-def _extreme(name: str) -> Rule:
+def _extreme(args: Arguments) -> Signature:
     """One type that has an order."""
-
-    def rule(args: Arguments) -> Signature:
-        for index, dtype in enumerate(args.types):
-            if not is_comparable(dtype):
-                raise wrong_type(name, index, dtype, "single values", None)
-        found = _common(name)(args)
-        dtype = plain(found.result)
-        return Signature((dtype,) * len(args.types), dtype)
-
-    return rule
+    for index, dtype in enumerate(args.types):
+        if not is_comparable(dtype):
+            raise wrong_type(args.name, index, dtype, "single values", None)
+    found = _common(args)
+    dtype = plain(found.result)
+    return Signature((dtype,) * len(args.types), dtype)
 
 
 FUNCTIONS = (
-    *(Function(name, (2, 2), _compare(name), doc, total=True, text=text) for name, text, doc in (
+    *(Function(name, (2, 2), _compare, doc, total=True, text=text) for name, text, doc in (
         ("eq", "==", "a = b; null when one is null; NaN = NaN"),
         ("ne", "!=", "a <> b; null when one is null"),
         ("lt", "<", "a < b; NaN is the largest"),
@@ -107,9 +93,9 @@ FUNCTIONS = (
         ("ge", ">=", "a >= b"),
         ("eq_null_safe", ".eq_null_safe", "a = b where null equals null; never null"),
     )),
-    Function("and", (2, 2), _logic("and"), "both true; false wins over null", total=True, text="&"),
-    Function("or", (2, 2), _logic("or"), "one true; true wins over null", total=True, text="|"),
-    Function("not", (1, 1), _logic("not"), "the opposite; null stays null", total=True,
+    Function("and", (2, 2), _logic, "both true; false wins over null", total=True, text="&"),
+    Function("or", (2, 2), _logic, "one true; true wins over null", total=True, text="|"),
+    Function("not", (1, 1), _logic, "the opposite; null stays null", total=True,
              text="~", arrow="invert"),
     Function("is_null", (1, 1), _null_test, "whether a is null", total=True,
              text=".is_null", arrow="is_null"),
@@ -117,11 +103,11 @@ FUNCTIONS = (
              text=".is_not_null", arrow="is_valid"),
     Function("is_nan", (1, 1), _is_nan, "whether a is NaN; false for null", total=True,
              text=".is_nan", spark="isnan"),
-    Function("coalesce", (1, None), _common("coalesce"), "the first argument that is not null",
+    Function("coalesce", (1, None), _common, "the first argument that is not null",
              total=True, spark="coalesce"),
-    Function("greatest", (2, None), _extreme("greatest"),
+    Function("greatest", (2, None), _extreme,
              "the largest argument, nulls left out; NaN is larger than all numbers", total=True,
              spark="greatest"),
-    Function("least", (2, None), _extreme("least"), "the smallest argument, nulls left out",
+    Function("least", (2, None), _extreme, "the smallest argument, nulls left out",
              total=True, spark="least"),
 )  # fmt: skip

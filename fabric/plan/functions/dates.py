@@ -53,12 +53,12 @@ def clock_type(name: str, index: int, dtype: pa.DataType) -> pa.DataType:
     return WALL if local_zone(stamp) else stamp
 
 
-def _field(name: str, *, of_time: bool) -> Rule:
+def _field(*, of_time: bool) -> Rule:
     """One field; of a date too, whose time is midnight."""
 
     def rule(args: Arguments) -> Signature:
         (dtype,) = args.types
-        taken = pa.date32() if is_date(dtype) and not of_time else clock_type(name, 0, dtype)
+        taken = pa.date32() if is_date(dtype) and not of_time else clock_type(args.name, 0, dtype)
         return Signature((taken,), pa.int32())
 
     return rule
@@ -95,7 +95,7 @@ def _add_interval(args: Arguments) -> Signature:
 
 def _to_date(args: Arguments) -> Signature:
     if len(args.types) == 2:
-        _strings("to_date", args)
+        _strings(args)
         return Signature((pa.string(), pa.string()), pa.date32())
     (dtype,) = args.types
     if is_string(dtype):
@@ -104,14 +104,14 @@ def _to_date(args: Arguments) -> Signature:
     return Signature((taken,), pa.date32())
 
 
-def _strings(name: str, args: Arguments) -> None:
+def _strings(args: Arguments) -> None:
     """All are strings, the first may be null, the second is a pattern to read by."""
     pattern = args.literals[1] if len(args.literals) == 2 else None
     if pattern is not None and isinstance(pattern.value, str):
-        read_by(pattern.value, name)
+        read_by(pattern.value, args.name)
     for index, dtype in enumerate(args.types):
         if not (is_string(dtype) or (index == 0 and t.is_null(plain(dtype)))):
-            raise wrong_type(name, index, dtype, "a string", pa.string())
+            raise wrong_type(args.name, index, dtype, "a string", pa.string())
 
 
 def _date_format(args: Arguments) -> Signature:
@@ -135,12 +135,12 @@ def _writes_offset(pattern: Literal | None) -> bool:
 
 
 def _to_timestamp(args: Arguments) -> Signature:
-    _strings("to_timestamp", args)
+    _strings(args)
     return Signature((pa.string(),) * len(args.types), STAMP)
 
 
 def _try_to_timestamp(args: Arguments) -> Signature:
-    _strings("try_to_timestamp", args)
+    _strings(args)
     return Signature((pa.string(), pa.string()), STAMP)
 
 
@@ -149,30 +149,30 @@ def _of_time(args: Arguments) -> bool:
 
 
 FUNCTIONS = (
-    Function("year", (1, 1), _field("year", of_time=False), "the year", total=True,
+    Function("year", (1, 1), _field(of_time=False), "the year", total=True,
              text=".dt.year", spark="year"),
-    Function("month", (1, 1), _field("month", of_time=False), "the month, 1 to 12", total=True,
+    Function("month", (1, 1), _field(of_time=False), "the month, 1 to 12", total=True,
              text=".dt.month", spark="month"),
-    Function("day", (1, 1), _field("day", of_time=False), "the day of the month, 1 to 31",
+    Function("day", (1, 1), _field(of_time=False), "the day of the month, 1 to 31",
              total=True, text=".dt.day", spark="day"),
-    Function("hour", (1, 1), _field("hour", of_time=True), "the hour, 0 to 23",
+    Function("hour", (1, 1), _field(of_time=True), "the hour, 0 to 23",
              total=True, text=".dt.hour", spark="hour"),
-    Function("minute", (1, 1), _field("minute", of_time=True), "the minute, 0 to 59",
+    Function("minute", (1, 1), _field(of_time=True), "the minute, 0 to 59",
              total=True, text=".dt.minute", spark="minute"),
-    Function("second", (1, 1), _field("second", of_time=True), "the whole second, 0 to 59",
+    Function("second", (1, 1), _field(of_time=True), "the whole second, 0 to 59",
              total=True, text=".dt.second", spark="second"),
-    Function("day_of_week", (1, 1), _field("day_of_week", of_time=False),
+    Function("day_of_week", (1, 1), _field(of_time=False),
              "the day of the week, 1 (Sunday) to 7", total=True,
              text=".dt.day_of_week", spark="dayofweek"),
     Function("date_trunc", (2, 2), _date_trunc, "the beginning of the unit that b lies in", (0,),
              total=True, text=".dt.date_trunc", subject=1),
-    Function("quarter", (1, 1), _field("quarter", of_time=False), "the quarter, 1 to 4",
+    Function("quarter", (1, 1), _field(of_time=False), "the quarter, 1 to 4",
              total=True, text=".dt.quarter", spark="quarter"),
-    Function("week", (1, 1), _field("week", of_time=False), "the week of the ISO year, 1 to 53",
+    Function("week", (1, 1), _field(of_time=False), "the week of the ISO year, 1 to 53",
              total=True, text=".dt.week", spark="weekofyear"),
-    Function("weekday", (1, 1), _field("weekday", of_time=False),
+    Function("weekday", (1, 1), _field(of_time=False),
              "the day of the ISO week, 1 (Monday) to 7", total=True, text=".dt.weekday"),
-    Function("day_of_year", (1, 1), _field("day_of_year", of_time=False),
+    Function("day_of_year", (1, 1), _field(of_time=False),
              "the day of the year, 1 to 366", total=True,
              text=".dt.day_of_year", spark="dayofyear"),
     Function("date_format", (2, 2), _date_format, "written by a Spark pattern (constant)", (1,),

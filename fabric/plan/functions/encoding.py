@@ -38,7 +38,7 @@ def _hex(args: Arguments) -> Signature:
 
 
 def _sha2(args: Arguments) -> Signature:
-    found = takes("sha2", (B, I), S)(args)
+    found = takes((B, I), S)(args)
     literal = args.literals[1]
     if literal is not None and literal.value not in (None, 0, *SHA2_BITS):
         bits = ", ".join(map(str, SHA2_BITS))
@@ -61,27 +61,27 @@ def _hashed(dtype: pa.DataType) -> pa.DataType:
 
 
 FUNCTIONS = (
-    Function("base64", (1, 1), takes("base64", (B,), S),
+    Function("base64", (1, 1), takes((B,), S),
              "in base64, as MIME: lines of 76 characters", total=True, spark="base64"),
-    Function("unbase64", (1, 1), takes("unbase64", (S,), B),
+    Function("unbase64", (1, 1), takes((S,), B),
              "the bytes of base64, blanks left out; anything else is an error"),
     Function("hex", (1, 1), _hex, "the bytes, or the number, in hexadecimal digits", total=True,
              spark="hex"),
-    Function("unhex", (1, 1), takes("unhex", (S,), B),
+    Function("unhex", (1, 1), takes((S,), B),
              "the bytes of hexadecimal digits; null when there are other characters", total=True,
              spark="unhex"),
-    Function("decode_hex", (1, 1), takes("decode_hex", (S,), B),
+    Function("decode_hex", (1, 1), takes((S,), B),
              "the bytes of hexadecimal digits, two each; anything else is an error",
              text=".str.decode", flag='"hex"'),
-    Function("bin", (1, 1), takes("bin", (L,), S), "the number in binary digits", total=True,
+    Function("bin", (1, 1), takes((L,), S), "the number in binary digits", total=True,
              spark="bin"),
-    Function("md5", (1, 1), takes("md5", (B,), S), "the MD5 digest in hexadecimal", total=True,
+    Function("md5", (1, 1), takes((B,), S), "the MD5 digest in hexadecimal", total=True,
              spark="md5"),
-    Function("sha1", (1, 1), takes("sha1", (B,), S), "the SHA-1 digest in hexadecimal",
+    Function("sha1", (1, 1), takes((B,), S), "the SHA-1 digest in hexadecimal",
              total=True, spark="sha1"),
     Function("sha2", (2, 2), _sha2, "the SHA-2 digest of b (constant) bits in hexadecimal", (1,),
              total=True),
-    Function("crc32", (1, 1), takes("crc32", (B,), L), "the CRC-32 check sum", total=True,
+    Function("crc32", (1, 1), takes((B,), L), "the CRC-32 check sum", total=True,
              spark="crc32"),
     Function("hash", (1, None), _hash, "the hash of all arguments; null is a value", total=True),
 )  # fmt: skip

@@ -8,6 +8,7 @@ what Polars says: they are the methods of Polars' names.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -40,10 +41,10 @@ def _shown(name: str) -> str:
 def _rule(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType, check: _Check) -> Rule:
     """Fixed types, and `check` of the pattern and the constants after it when they are known."""
     shown = _shown(name)
-    types = takes(shown, wanted, result)
+    typed = takes(wanted, result)
 
     def rule(args: Arguments) -> Signature:
-        found = types(args)
+        found = typed(replace(args, name=shown))
         pattern, *others = (literal and literal.value for literal in args.literals[1:])
         if isinstance(pattern, str):
             try:

@@ -28,8 +28,9 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a type rule sees: the argument types, and the constants among the arguments."""
+    """What a type rule sees of a call: the function, its arguments' types and constants."""
 
+    name: str
     types: tuple[pa.DataType, ...]
     literals: tuple[Literal | None, ...]
 
@@ -98,7 +99,7 @@ class Function:
         """Whether a call whose arguments were cast to `types` already can't raise."""
         if isinstance(self.total, bool):
             return self.total
-        return self.total(Arguments(tuple(types), tuple(literals)))
+        return self.total(Arguments(self.name, tuple(types), tuple(literals)))
 
     def signature(
         self, types: Sequence[pa.DataType], literals: Sequence[Literal | None] | None = None
@@ -115,7 +116,7 @@ class Function:
             for index in self.constants:
                 if index < len(given) and given[index] is None:
                     raise ArgumentFault(f"{self.name} needs a constant as argument {index + 1}")
-        return self.rule(Arguments(tuple(types), given))
+        return self.rule(Arguments(self.name, tuple(types), given))
 
 
 def wrong_type(name: str, index: int, got: pa.DataType, wanted: str, cast: object) -> ArgumentFault:
@@ -147,14 +148,14 @@ _FITS: dict[pa.DataType, tuple[Callable[[pa.DataType], bool], str]] = {
 """What may stand where a type is wanted; it is cast to that type."""
 
 
-def takes(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType) -> Rule:
+def takes(wanted: tuple[pa.DataType, ...], result: pa.DataType) -> Rule:
     """A rule for arguments of these types; fewer may be given where the arity allows it."""
 
     def rule(args: Arguments) -> Signature:
         for index, (dtype, want) in enumerate(zip(args.types, wanted, strict=False)):
             fits, kind = _FITS[want]
             if not (fits(dtype) or t.is_null(plain(dtype))):
-                raise wrong_type(name, index, dtype, kind, want)
+                raise wrong_type(args.name, index, dtype, kind, want)
         return Signature(wanted[: len(args.types)], result)
 
     return rule

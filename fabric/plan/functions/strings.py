@@ -33,15 +33,15 @@ def _length(args: Arguments) -> Signature:
     (dtype,) = args.types
     if is_binary(dtype):
         return Signature((pa.binary(),), I)
-    return takes("length", (S,), I)(args)
+    return takes((S,), I)(args)
 
 
 def _concat(args: Arguments) -> Signature:
-    return takes("concat", (S,) * len(args.types), S)(args)
+    return takes((S,) * len(args.types), S)(args)
 
 
 def _concat_ws(args: Arguments) -> Signature:
-    return takes("concat_ws", (S,) * len(args.types), S)(args)
+    return takes((S,) * len(args.types), S)(args)
 
 
 def _stays_short(args: Arguments) -> bool:
@@ -77,34 +77,34 @@ _FIXED = (
 """Methods that Spark has by the same name."""
 _TRIMMED = (("trim", "at both ends"), ("ltrim", "at the beginning"), ("rtrim", "at the end"))
 FUNCTIONS = (
-    *(Function(name, (len(args), len(args)), takes(name, args, result), doc, total=True,
+    *(Function(name, (len(args), len(args)), takes(args, result), doc, total=True,
                text=f".str.{name}", spark=name) for name, args, result, doc in _FIXED),
-    Function("reverse", (1, 1), takes("reverse", (S,), S), "backwards", total=True,
+    Function("reverse", (1, 1), takes((S,), S), "backwards", total=True,
              text=".str.reverse", arrow="utf8_reverse", spark="reverse"),
-    Function("contains", (2, 2), takes("contains", (S, S), T), "whether b occurs in a", total=True,
+    Function("contains", (2, 2), takes((S, S), T), "whether b occurs in a", total=True,
              text=".str.contains", flag="literal=True", spark="contains"),
-    Function("starts_with", (2, 2), takes("starts_with", (S, S), T), "whether a begins with b",
+    Function("starts_with", (2, 2), takes((S, S), T), "whether a begins with b",
              total=True, text=".str.starts_with", spark="startswith"),
-    Function("ends_with", (2, 2), takes("ends_with", (S, S), T), "whether a ends with b",
+    Function("ends_with", (2, 2), takes((S, S), T), "whether a ends with b",
              total=True, text=".str.ends_with", spark="endswith"),
-    Function("replace", (3, 3), takes("replace", (S, S, S), S), "a with every b replaced by c",
+    Function("replace", (3, 3), takes((S, S, S), S), "a with every b replaced by c",
              total=True, text=".str.replace_all", flag="literal=True", spark="replace",
              room=product),
-    Function("translate", (3, 3), takes("translate", (S, S, S), S),
+    Function("translate", (3, 3), takes((S, S, S), S),
              "a with each character of b replaced by the one in its place in c", total=True,
              text=".str.translate", spark="translate", room=product),
-    Function("ascii", (1, 1), takes("ascii", (S,), I),
+    Function("ascii", (1, 1), takes((S,), I),
              "the code point of the first character, 0 of an empty string", total=True,
              spark="ascii"),
-    Function("chr", (1, 1), takes("chr", (L,), S),
+    Function("chr", (1, 1), takes((L,), S),
              "the character of code a modulo 256; empty when a is below 0", total=True,
              spark="chr"),
-    Function("levenshtein", (2, 2), takes("levenshtein", (S, S), I),
+    Function("levenshtein", (2, 2), takes((S, S), I),
              "how many characters to add, drop or change to make a of b", total=True,
              text=".str.levenshtein", spark="levenshtein", room=product),
-    *(Function(name, (1, 2), takes(name, (S, S), S), f"without spaces, or characters of b, {where}",
+    *(Function(name, (1, 2), takes((S, S), S), f"without spaces, or characters of b, {where}",
                total=True, text=f".str.{name}") for name, where in _TRIMMED),
-    Function("substring", (2, 3), takes("substring", (S, I, I), S),
+    Function("substring", (2, 3), takes((S, I, I), S),
              "from character b (the first is 1, below 0 from the end), at most c characters",
              total=True, text=".str.substring", spark="substring"),
     Function("length", (1, 1), _length, "the number of characters, or of bytes",
@@ -114,16 +114,16 @@ FUNCTIONS = (
     Function("concat_ws", (1, None), _concat_ws,
              "the arguments after a that are not null, with a between them", total=True,
              spark="concat_ws", room=product),
-    *(Function(name, (3, 3), takes(name, (S, I, S), S),
+    *(Function(name, (3, 3), takes((S, I, S), S),
                f"filled up with c {where} to b characters, or cut to b", total=_stays_short,
                text=f".str.{name}", spark=name, room=_padded)
       for name, where in (("lpad", "at the beginning"), ("rpad", "at the end"))),
-    Function("repeat", (2, 2), takes("repeat", (S, I), S), "a, b times", total=_stays_short,
+    Function("repeat", (2, 2), takes((S, I), S), "a, b times", total=_stays_short,
              text=".str.repeat", spark="repeat", room=_repeated),
-    Function("split_part", (3, 3), takes("split_part", (S, S, I), S),
+    Function("split_part", (3, 3), takes((S, S, I), S),
              "part c of a between every b, the first is 1, below 0 from the end; 0 is an error",
              text=".str.split_part", spark="split_part"),
-    Function("split", (2, 3), takes("split", (S, S, I), pa.list_(S)),
+    Function("split", (2, 3), takes((S, S, I), pa.list_(S)),
              "the parts of a between every b (constant), at most c (constant)", (1, 2), total=True,
              text=".str.split", room=product),
 )  # fmt: skip

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault
 from fabric.plan.functions.dates import STAMP, time_type
-from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
+from fabric.plan.functions.registry import Arguments, Function, Signature, wrong_type
 from fabric.plan.types import is_string
 from fabric.plan.zones import no_zone
 
@@ -31,15 +31,12 @@ def _check(name: str, literal: Literal | None) -> None:
         raise ArgumentFault(f"{name}: {message}", 1, mended)
 
 
-def _moved(name: str) -> Rule:
-    def rule(args: Arguments) -> Signature:
-        time_type(name, 0, args.types[0])
-        if not is_string(args.types[1]):
-            raise wrong_type(name, 1, args.types[1], "a zone such as 'Europe/Berlin'", None)
-        _check(name, args.literals[1])
-        return Signature((STAMP, pa.string()), STAMP)
-
-    return rule
+def _moved(args: Arguments) -> Signature:
+    time_type(args.name, 0, args.types[0])
+    if not is_string(args.types[1]):
+        raise wrong_type(args.name, 1, args.types[1], "a zone such as 'Europe/Berlin'", None)
+    _check(args.name, args.literals[1])
+    return Signature((STAMP, pa.string()), STAMP)
 
 
 def _replaced(args: Arguments) -> Signature:
@@ -66,10 +63,10 @@ def _never_raises(args: Arguments) -> bool:
 
 
 FUNCTIONS = (
-    Function("from_utc_timestamp", (2, 2), _moved("from_utc_timestamp"),
+    Function("from_utc_timestamp", (2, 2), _moved,
              "what a clock in zone b (constant) shows at the time a in UTC", (1,),
              text=".dt.from_utc_timestamp", spark="from_utc_timestamp"),
-    Function("to_utc_timestamp", (2, 2), _moved("to_utc_timestamp"),
+    Function("to_utc_timestamp", (2, 2), _moved,
              "the time in UTC when a clock in zone b (constant) shows a", (1,),
              text=".dt.to_utc_timestamp", spark="to_utc_timestamp"),
     Function("replace_time_zone", (4, 4), _replaced,
