@@ -165,14 +165,10 @@ class GeneratorStream(_StreamPlace):
 
     WIRE: ClassVar[str] = "generator"
     BOUNDS: ClassVar[Mapping[str, float]] = {
-        "rows_per_s": bounds.ROWS_PER_S_MAX,
-        "n_rows": bounds.ANY,
-        "n_keys": bounds.KEYS_MAX,
-        "n_splits": bounds.SPLITS_MAX,
-        "seed": bounds.ANY,
-        "start_us": bounds.ANY,
+        "rows_per_s": bounds.ROWS_PER_S_MAX, "n_rows": bounds.ANY, "n_keys": bounds.KEYS_MAX,
+        "n_splits": bounds.SPLITS_MAX, "seed": bounds.ANY, "start_us": bounds.ANY,
         "disorder_us": DURATION_US_MAX,
-    }
+    }  # fmt: skip
 
     def text(self) -> str:
         """``streams.generator(n_rows=10)``."""
@@ -203,13 +199,10 @@ class NexmarkStream(_StreamPlace):
 
     WIRE: ClassVar[str] = "nexmark"
     BOUNDS: ClassVar[Mapping[str, float]] = {
-        "events_per_s": bounds.ROWS_PER_S_MAX,
-        "n_events": bounds.ANY,
-        "n_splits": bounds.SPLITS_MAX,
-        "seed": bounds.ANY,
-        "start_us": bounds.ANY,
+        "events_per_s": bounds.ROWS_PER_S_MAX, "n_events": bounds.ANY,
+        "n_splits": bounds.SPLITS_MAX, "seed": bounds.ANY, "start_us": bounds.ANY,
         "event_rate": bounds.ROWS_PER_S_MAX,
-    }
+    }  # fmt: skip
 
     def text(self) -> str:
         """``streams.nexmark("bid", n_events=100)``."""
@@ -359,12 +352,10 @@ class KafkaStream(_StreamPlace):
 
     WIRE: ClassVar[str] = "kafka"
     BOUNDS: ClassVar[Mapping[str, float]] = {
-        "start_ms": bounds.ANY,
-        "discover_s": bounds.WAIT_S_MAX,
-        "rows_per_s": bounds.ROWS_PER_S_MAX,
-        "bytes_per_s": bounds.FILE_BYTES_MAX,
+        "start_ms": bounds.ANY, "discover_s": bounds.WAIT_S_MAX,
+        "rows_per_s": bounds.ROWS_PER_S_MAX, "bytes_per_s": bounds.FILE_BYTES_MAX,
         "buffer_bytes": bounds.BUFFER_BYTES_MAX,
-    }
+    }  # fmt: skip
     FINDS_SPLITS: ClassVar[bool] = True
 
     def text(self) -> str:
