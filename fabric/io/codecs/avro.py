@@ -7,30 +7,25 @@ are read as `schema_text`, or else as the columns alone. See `avro_program`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from fabric._cython.codecs.avro import AvroDecoder, AvroEncoder
 from fabric.errors import DataError, NotFoundError, PlanError
-from fabric.io.codecs.avro_arrow import arrow_schema, derived_avro
+from fabric.io.codecs.avro_arrow import arrow_schema, derived_avro, record_name
 from fabric.io.codecs.avro_nodes import Program
 from fabric.io.codecs.avro_reader import avro_program
 from fabric.io.codecs.avro_schema import AvroType, parse_avro, written
 from fabric.io.codecs.avro_writer import written_program
 from fabric.io.schema_registry.subjects import (
     WrittenSchema,
-    check_kind,
     check_registered,
     header_of,
     newest_schema,
+    registered_avro,
     written_schema,
 )
 from fabric.io.schemas import flat_schema
 from fabric.plan.places import RowFormat
-
-if TYPE_CHECKING:
-    from fabric.io.schema_registry.client import Registered
 
 
 def avro_columns(format: RowFormat, subject: str) -> pa.Schema | None:
@@ -105,18 +100,6 @@ def check_avro(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
     check_registered(format, schema)
 
 
-def registered_avro(found: Registered) -> AvroType:
-    """The type that a schema of the registry declares.
-
-    Raises
-    ------
-    DataError
-        If the schema is not an Avro schema.
-    """
-    check_kind(found, "AVRO")
-    return parse_avro(found.text, [text for _, text in found.needed])
-
-
 def _program(columns: pa.Schema, avro: AvroType) -> Program:
     return written_program(flat_schema(columns), avro)
 
@@ -135,8 +118,3 @@ def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[WrittenSchema, A
 
     found = written_schema(format, "AVRO", derived)
     return found, parse_avro(found.text, [text for _, text in found.needed])
-
-
-def record_name(format: RowFormat) -> str:
-    """The name of the record derived from the columns: the option ``record_name``, or ``Row``."""
-    return str(dict(format.options).get("record_name", "Row"))

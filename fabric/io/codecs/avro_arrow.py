@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.io.codecs.avro_schema import NAME, PRIMITIVES, AvroField, AvroType
+from fabric.plan.places import RowFormat
 
 PLAIN = {
     "null": pa.null(),
@@ -123,6 +124,11 @@ def _union_type(avro: AvroType, outer: tuple[AvroType, ...]) -> pa.DataType:
 def members_of(avro: AvroType) -> list[AvroType]:
     """The branches of a union except null; any other type is its own only branch."""
     return [one for one in (avro.branches or (avro,)) if one.kind != "null"]
+
+
+def record_name(format: RowFormat) -> str:
+    """The name of the record derived from the columns: the option ``record_name``, or ``Row``."""
+    return str(dict(format.options).get("record_name", "Row"))
 
 
 def derived_avro(schema: pa.Schema, name: str = "Row") -> AvroType:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from fabric.errors import DataError, NotFoundError, PlanError
+from fabric.io.codecs.avro_arrow import record_name, row_of
+from fabric.io.codecs.avro_schema import AvroType, parse_avro, written
 from fabric.plan.places import RowFormat
 
 if TYPE_CHECKING:
@@ -70,10 +72,6 @@ def _derived(format: RowFormat, topic: str, part: Part) -> str:
 def _record(format: RowFormat) -> str:
     """The full name of the record type of a row."""
     if format.name == "avro":
-        from fabric.io.codecs.avro import record_name
-        from fabric.io.codecs.avro_arrow import row_of
-        from fabric.io.codecs.avro_schema import parse_avro
-
         if not format.schema_text:
             return record_name(format)
         return row_of(parse_avro(format.schema_text)).name
@@ -101,9 +99,6 @@ def _newest(format: RowFormat) -> str:
     except NotFoundError:
         return ""
     if format.name == "avro":
-        from fabric.io.codecs.avro import registered_avro
-        from fabric.io.codecs.avro_schema import written
-
         return written(registered_avro(found))
     return found.text if not found.needed else ""
 
@@ -162,6 +157,18 @@ def check_kind(found: Registered, kind: SchemaType) -> Registered:
     if found.kind != kind:
         raise DataError(f"schema {found.id} of the registry is {found.kind}, expected {kind}")
     return found
+
+
+def registered_avro(found: Registered) -> AvroType:
+    """The type that a schema of the registry declares.
+
+    Raises
+    ------
+    DataError
+        If the schema is not an Avro schema.
+    """
+    check_kind(found, "AVRO")
+    return parse_avro(found.text, [text for _, text in found.needed])
 
 
 def check_registered(format: RowFormat, schema: WrittenSchema) -> None:
