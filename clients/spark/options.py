@@ -136,7 +136,7 @@ def _read(common: SparkOptions, values: Mapping[str, str]) -> SparkOptions:
         columns=_names(values, "columns"),
         min_partitions=least,
         max_partitions=most,
-        push_filters=_flag(values, "push_filters"),
+        push_filters=_flag(values, "push_filters", "true"),
     )
 
 
@@ -230,8 +230,8 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _flag(values: Mapping[str, str], option: str) -> bool:
-    text = values.get(option, "true").lower()
+def _flag(values: Mapping[str, str], option: str, default: str) -> bool:
+    text = values.get(option, default).lower()
     if text not in ("true", "false"):
         raise ConfigError(f'.option("{option}", ...) must be true or false, got {text!r}')
     return text == "true"
@@ -274,15 +274,8 @@ def read_credentials(given: Mapping[str, str], url: str) -> Credentials:
         token=_token(given),
         tls_ca=_file(given, "tls_ca"),
         tls_identity=_identity(given),
-        insecure=_insecure(given),
+        insecure=_flag(given, "insecure", "false"),
     )
-
-
-def _insecure(given: Mapping[str, str]) -> bool:
-    text = given.get("insecure", "false").lower()
-    if text not in ("true", "false"):
-        raise ConfigError(f'.option("insecure", ...) must be true or false, got {text!r}')
-    return text == "true"
 
 
 def _token(given: Mapping[str, str]) -> str:

@@ -14,17 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
+from pyspark.errors import PySparkTypeError
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from fabric.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
 
 _PRECISION_MAX = 38
 _INTERVAL_MONTHS = 21  # Spark's own; pyarrow has no name for it and can't cast it
@@ -60,8 +58,6 @@ def spark_schema(schema: pa.Schema) -> StructType:
     DataError
         If a column's type has no Spark type; names the column, the type and what to do.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     return from_arrow_schema(pa.schema([_mapped(field) for field in schema]))
 
 
@@ -138,10 +134,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     DataError
         If Spark itself can't give or take a column's type as Arrow; names the column.
     """
-    from pyspark.errors import PySparkTypeError
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
     for field in schema.fields:
         try:
             to_arrow_schema(StructType([field]), timezone="UTC")

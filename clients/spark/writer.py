@@ -11,10 +11,11 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from fabric.clients.spark.connection import Agents, agents_of, plainly
@@ -61,8 +62,6 @@ class FabricWriter(DataSourceArrowWriter):
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Put one task's batches; runs in a Python worker."""
-        from pyspark import TaskContext
-
         if self.transaction is None:
             for _ in iterator:  # Spark has computed them and waits until they are taken
                 pass
@@ -179,7 +178,7 @@ class Transaction:
 
     def commit(self, parts: Sequence[Part]) -> None:
         """Publish the listed attempts, all at once; may be repeated."""
-        listed = [{"writer": p.writer, "attempt": p.attempt, "rows": p.rows} for p in parts]
+        listed = [asdict(part) for part in parts]
         patiently(
             lambda: self.agents.ask(
                 lambda client: client.action(

@@ -7,64 +7,25 @@ microseconds of the time that lies so long after 1970 are those of the interval.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from fabric.clients.spark.expressions.build import Build, operator
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
-
-def _date_trunc(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.date_trunc(values[0], args[1])
+from fabric.clients.spark.expressions.build import Build, operator, unless_null
 
 
-def _to_timestamp(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
+def _read(read: Callable[[SparkColumn, str], SparkColumn], result: str) -> Build:
+    """A text by a pattern, or without one as Spark casts it."""
 
-    if len(args) == 1:
-        return args[0].cast("timestamp")
-    if values[1] is None:
-        return sf.lit(None).cast("timestamp")
-    return sf.to_timestamp(args[0], values[1])
+    def build(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+        return read(args[0], values[1]) if values[1:] else args[0].cast(result)
 
-
-def _try_to_timestamp(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    if values[1] is None:
-        return sf.lit(None).cast("timestamp")
-    return sf.try_to_timestamp(args[0], sf.lit(values[1]))
-
-
-def _add_interval(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.timestamp_add(values[2].upper(), args[1], args[0])
-
-
-def _weekday(day: SparkColumn) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.weekday(day) + 1
-
-
-def _to_date(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    if len(args) == 1:
-        return args[0].cast("date")
-    if values[1] is None:
-        return sf.lit(None).cast("date")
-    return sf.to_date(args[0], values[1])
+    return unless_null(result, build)
 
 
 def _timestamp_diff(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
     if values[0] is None:
         return sf.lit(None).cast("bigint")
     return sf.timestamp_diff(values[0].upper(), args[1], args[2])
@@ -73,33 +34,30 @@ def _timestamp_diff(args: Sequence[SparkColumn], values: Sequence[Any]) -> Spark
 def _part(per_second: int) -> Build:
     """The fraction, an exact decimal, in so many parts to the second."""
 
-    def build(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
-        from pyspark.sql import functions as sf
+    def part(time: SparkColumn) -> SparkColumn:
+        return ((sf.date_part(sf.lit("SECOND"), time) % 1) * per_second).cast("int")
 
-        seconds = sf.date_part(sf.lit("SECOND"), args[0])
-        return ((seconds % 1) * per_second).cast("int")
-
-    return build
+    return operator(part)
 
 
 def _total(micros: int) -> Build:
-    def build(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
-        from pyspark.sql import functions as sf
-
-        number = sf.unix_micros(sf.timestamp_micros(sf.lit(0)) + args[0])
+    def total(duration: SparkColumn) -> SparkColumn:
+        number = sf.unix_micros(sf.timestamp_micros(sf.lit(0)) + duration)
         return number if micros == 1 else sf.call_function("div", number, sf.lit(micros))
 
-    return build
+    return operator(total)
 
 
 FUNCTIONS: dict[str, Build] = {
-    "weekday": operator(_weekday),
-    "date_trunc": _date_trunc,
+    "weekday": operator(lambda day: sf.weekday(day) + 1),
+    "date_trunc": lambda args, values: sf.date_trunc(values[0], args[1]),
     "as_time_of": operator(lambda value, _: value),
-    "to_date": _to_date,
-    "to_timestamp": _to_timestamp,
-    "try_to_timestamp": _try_to_timestamp,
-    "add_interval": _add_interval,
+    "to_date": _read(sf.to_date, "date"),
+    "to_timestamp": _read(sf.to_timestamp, "timestamp"),
+    "try_to_timestamp": unless_null(
+        "timestamp", lambda args, values: sf.try_to_timestamp(args[0], sf.lit(values[1]))
+    ),
+    "add_interval": lambda args, values: sf.timestamp_add(values[2].upper(), args[1], args[0]),
     "timestamp_diff": _timestamp_diff,
     "millisecond": _part(1_000),
     "microsecond": _part(1_000_000),

@@ -6,19 +6,18 @@ One job: the forms of functions that Spark has under no name of the same meaning
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
+from pyspark.sql.types import DateType, DoubleType, StringType
 
 from fabric.clients.spark.expressions.build import Build, TypedBuild, operator, spark_type
 from fabric.plan.functions.registry import Signature
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
 
 def _round(name: str) -> Build:
     def build(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
-        from pyspark.sql import functions as sf
-
         digits = [sf.lit(value).cast("int") for value in values[1:]]
         return sf.call_function(name, args[0], *digits)
 
@@ -27,15 +26,10 @@ def _round(name: str) -> Build:
 
 def _is_off(a: SparkColumn, b: SparkColumn) -> SparkColumn:
     """Where the truncated quotient is above the floored one."""
-    from pyspark.sql import functions as sf
-
     return sf.signum(a % b) * sf.signum(b) < 0
 
 
 def _floor_quotient(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
-    from pyspark.sql import functions as sf
-    from pyspark.sql.types import DoubleType
-
     a, b = args
     off, result = _is_off(a, b), spark_type(types.result)
     if not isinstance(result, DoubleType):
@@ -45,9 +39,6 @@ def _floor_quotient(args: Sequence[SparkColumn], types: Signature) -> SparkColum
 
 
 def _floor_remainder(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
-    from pyspark.sql import functions as sf
-    from pyspark.sql.types import DoubleType
-
     a, b = args
     rest, result = a % b, spark_type(types.result)
     moved = sf.when(_is_off(a, b), rest + b)
@@ -66,9 +57,6 @@ def _exact_power(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
 
     Above 64 factors only the powers of 0, 1 and -1 fit: an even number of them gives the same.
     """
-    from pyspark.sql import functions as sf
-    from pyspark.sql.types import DoubleType
-
     if isinstance(spark_type(types.result), DoubleType):
         return sf.pow(*args)
     base, exponent = (arg.cast("bigint") for arg in args)
@@ -81,9 +69,6 @@ def _exact_power(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
 
 def _add(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
     """Texts one after the other; `+` would take them for numbers."""
-    from pyspark.sql import functions as sf
-    from pyspark.sql.types import StringType
-
     if isinstance(spark_type(types.result), StringType):
         return sf.concat(*args)
     return _date_again(args[0] + args[1], types)
@@ -95,16 +80,8 @@ def _subtract(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
 
 def _date_again(moved: SparkColumn, types: Signature) -> SparkColumn:
     """A date that was moved by a duration is a timestamp in Spark."""
-    from pyspark.sql.types import DateType
-
     result = spark_type(types.result)
     return moved.cast(result) if isinstance(result, DateType) else moved
-
-
-def _bitwise_not(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.bitwise_not(args[0])
 
 
 FUNCTIONS: dict[str, Build] = {
@@ -117,7 +94,7 @@ FUNCTIONS: dict[str, Build] = {
     "bitwise_and": operator(lambda a, b: a.bitwiseAND(b)),
     "bitwise_or": operator(lambda a, b: a.bitwiseOR(b)),
     "bitwise_xor": operator(lambda a, b: a.bitwiseXOR(b)),
-    "bitwise_not": _bitwise_not,
+    "bitwise_not": operator(sf.bitwise_not),
     "eq": operator(lambda a, b: a == b),
     "ne": operator(lambda a, b: a != b),
     "lt": operator(lambda a, b: a < b),

@@ -6,9 +6,9 @@ type rules decide nothing; where Spark's function returns another type, the resu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
 
 from fabric.clients.spark.expressions import dates, lists, operators, regex, strings, udfs, zones
 from fabric.clients.spark.expressions.build import Build, literal_column, named, spark_type
@@ -20,9 +20,6 @@ from fabric.plan.schema import type_of
 from fabric.plan.types import common_of
 from fabric.plan.walk import walk_expr
 from fabric.plan.zones import local_zone
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
 
 FORMS: dict[str, Build] = {
     **{name: named(known.spark) for name, known in FUNCTIONS.items() if known.spark},
@@ -69,8 +66,6 @@ class _Translation:
         return column
 
     def _column(self, expr: Expr) -> SparkColumn:
-        from pyspark.sql import functions as sf
-
         match expr:
             case Column(name=name):
                 return sf.col("`" + name.replace("`", "``") + "`")
@@ -121,8 +116,6 @@ class _Translation:
         return column
 
     def _case(self, expr: Case) -> SparkColumn:
-        from pyspark.sql import functions as sf
-
         dtype = self._type(expr)
         (test, value), *others = expr.branches
         column = sf.when(self._as(test, pa.bool_()), self._as(value, dtype))

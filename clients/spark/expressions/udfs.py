@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import IntegerType, LongType
 
 from fabric.clients.spark.expressions.build import Build, spark_type
 from fabric.plan.expr import Udf
 from fabric.plan.types import numeric, plain
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
 
 
 def user_function(
     udf: Udf, args: Sequence[SparkColumn], types: Sequence[pa.DataType]
 ) -> SparkColumn:
     """The function of `args`, which have these types in the plan."""
-    from pyspark.sql.pandas.functions import arrow_udf
-
     make: Any = arrow_udf
     taken = tuple(numeric(dtype) or plain(dtype) for dtype in types)
     run = _over_arrays(udf, taken)
@@ -52,9 +51,6 @@ def _over_arrays(udf: Udf, types: tuple[pa.DataType, ...]) -> Callable[..., pa.A
 
 @cache
 def _row_hash() -> Any:
-    from pyspark.sql.pandas.functions import arrow_udf
-    from pyspark.sql.types import LongType
-
     # Defined here, it is sent by value: Spark's Python workers import the kernel and no more.
     def row_hash(*columns: pa.Array) -> pa.Array:
         from fabric._cython.kernels.hash import hash_columns
@@ -65,16 +61,8 @@ def _row_hash() -> Any:
     return make(row_hash, LongType())
 
 
-def _hash(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
-    found: SparkColumn = _row_hash()(*args)
-    return found
-
-
 @cache
 def _counts() -> Any:
-    from pyspark.sql.pandas.functions import arrow_udf
-    from pyspark.sql.types import IntegerType
-
     def counts(quantiles: pa.Array, expected: pa.Array) -> pa.Array:
         from fabric.operators.expressions.arrow.math import poisson
 
@@ -84,15 +72,8 @@ def _counts() -> Any:
     return make(counts, IntegerType())
 
 
-def _poisson(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
-    found: SparkColumn = _counts()(*args)
-    return found
-
-
-def _random(_: Sequence[SparkColumn], constants: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.rand(constants[1])
-
-
-FUNCTIONS: dict[str, Build] = {"hash": _hash, "random": _random, "poisson": _poisson}
+FUNCTIONS: dict[str, Build] = {
+    "hash": lambda args, _: _row_hash()(*args),
+    "random": lambda _, constants: sf.rand(constants[1]),
+    "poisson": lambda args, _: _counts()(*args),
+}

@@ -9,10 +9,12 @@ they leave Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as t
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
 
 from fabric.clients.spark.expressions.build import Build, spark_type
 from fabric.errors import PlanError
@@ -20,9 +22,6 @@ from fabric.plan.functions.dates import CLOCK_UNITS
 from fabric.plan.functions.datetime_patterns import tokens
 from fabric.plan.types import is_nested, is_string, plain
 from fabric.plan.zones import local_zone
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
 
 _DAY_US = 86_400_000_000
 _UNIT_US = {
@@ -50,8 +49,6 @@ def cast(
     if to_zone is not None and _has_no_zone(source):
         return instant(as_type(column), to_zone)
     if to_zone is not None and is_string(source):
-        from pyspark.sql import functions as sf
-
         read = as_type(column)
         return sf.when(sf.rlike(column, sf.lit(_HAS_ZONE)), read).otherwise(instant(read, to_zone))
     if is_nested(source) and (_zoned_inside(source) or _zoned_inside(target)):
@@ -74,42 +71,30 @@ def _zoned_inside(dtype: pa.DataType) -> bool:
 
 def shown(column: SparkColumn, zone: str) -> SparkColumn:
     """What clocks in `zone` show."""
-    from pyspark.sql import functions as sf
-
     return sf.from_utc_timestamp(column, sf.lit(zone))
 
 
 def instant(column: SparkColumn, zone: str) -> SparkColumn:
     """When clocks in `zone` show it: of two times the first."""
-    from pyspark.sql import functions as sf
-
     return sf.to_utc_timestamp(column, sf.lit(zone))
 
 
 def _later(micros: SparkColumn, to: SparkColumn) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
     return sf.timestamp_micros(sf.unix_micros(to) + micros)
 
 
 def _ahead(column: SparkColumn, zone: str) -> SparkColumn:
     """Microseconds that clocks in `zone` are ahead of UTC at an instant."""
-    from pyspark.sql import functions as sf
-
     return sf.unix_micros(shown(column, zone)) - sf.unix_micros(column)
 
 
 def _beside(local: SparkColumn, before: SparkColumn, zone: str) -> SparkColumn:
     """When clocks show `local`, with the offset they had at `before` where they do."""
-    from pyspark.sql import functions as sf
-
     kept = _later(-_ahead(before, zone), local)
     return sf.when(shown(kept, zone) == local, kept).otherwise(instant(local, zone))
 
 
 def _date_trunc(args: Sequence[SparkColumn], values: Sequence[Any], zone: str) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
     unit, at = values[0], args[1]
     local = shown(at, zone)
     if unit in CLOCK_UNITS:
@@ -118,8 +103,6 @@ def _date_trunc(args: Sequence[SparkColumn], values: Sequence[Any], zone: str) -
 
 
 def _add_interval(args: Sequence[SparkColumn], values: Sequence[Any], zone: str) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
     at, number, unit = args[0], args[1], values[2]
     if unit not in CLOCK_UNITS:
         return sf.timestamp_add(unit.upper(), number, at)
@@ -128,8 +111,6 @@ def _add_interval(args: Sequence[SparkColumn], values: Sequence[Any], zone: str)
 
 def _date_format(args: Sequence[SparkColumn], values: Sequence[Any], zone: str) -> SparkColumn:
     """Offsets are written apart: Spark would write those of its session."""
-    from pyspark.sql import functions as sf
-
     local, parts, pattern = shown(args[0], zone), [], ""
     for kind, text in tokens(values[1]):
         if kind == "letters" and text[0] in "Xx":
@@ -144,8 +125,6 @@ def _date_format(args: Sequence[SparkColumn], values: Sequence[Any], zone: str) 
 
 def _offset(at: SparkColumn, zone: str, letters: str) -> SparkColumn:
     """``+05``, or ``+0530`` where there are minutes; ``+0530``; ``+05:30``. X is Z for UTC."""
-    from pyspark.sql import functions as sf
-
     minutes = sf.call_function("div", _ahead(at, zone), sf.lit(60_000_000))
     sign = sf.when(minutes < 0, "-").otherwise("+")
     hours, rest = (
@@ -160,8 +139,6 @@ def _offset(at: SparkColumn, zone: str, letters: str) -> SparkColumn:
 
 def _replaced(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
     """Clocks show a time twice when they do after the next change as well, within a day."""
-    from pyspark.sql import functions as sf
-
     zone, ambiguous, non_existent = values[1:]
     local = args[0].cast("timestamp")
     first = instant(local, zone)
@@ -177,8 +154,6 @@ def _replaced(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn
 
 
 def _raised(zone: str, what: str, local: SparkColumn) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
     message = sf.concat(sf.lit(f"clocks in {zone} {what} "), local.cast("string"))
     return sf.raise_error(message).cast("timestamp")
 

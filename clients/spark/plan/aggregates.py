@@ -8,10 +8,13 @@ projection of their own, where what can raise is guarded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import types as t
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
+from pyspark.sql.window import WindowSpec
 
 from fabric.clients.spark.expressions import spark_type
 from fabric.clients.spark.plan.relation import Relation
@@ -19,20 +22,16 @@ from fabric.plan.expr import Agg, Expr, Literal, output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate
 from fabric.plan.nodes.aggregate import unaliased
+from fabric.plan.schema import schema_of
 from fabric.plan.types import numeric, plain
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql.window import WindowSpec
 
 _ACCURACY = 10_000
 _F64 = pa.float64()
 
 
-def aggregated(node: Aggregate, source: Relation, schema: pa.Schema) -> Relation:
-    """`node` over `source`; `schema` is what it puts out."""
-    from pyspark.sql import functions as sf
-
+def aggregated(node: Aggregate, source: Relation) -> Relation:
+    """`node` over `source`."""
+    schema = schema_of(node)
     aggs = [unaliased(expr) for expr in node.aggs]
     types = schema.types
     n_keys = len(node.keys)
@@ -90,7 +89,6 @@ def aggregate_column(
     agg: Agg, args: Sequence[SparkColumn], window: WindowSpec | None = None
 ) -> SparkColumn:
     """`agg` of computed `args`, over a group or a `window`, in whatever type Spark gives it."""
-    from pyspark.sql import functions as sf
 
     def over(made: SparkColumn) -> SparkColumn:
         return made if window is None else made.over(window)
@@ -103,31 +101,8 @@ def aggregate_column(
     return over(FORMS[agg.function](*args, *constants))
 
 
-def _named(name: str) -> Callable[..., SparkColumn]:
-    def build(*args: SparkColumn) -> SparkColumn:
-        from pyspark.sql import functions as sf
-
-        return sf.call_function(name, *args)
-
-    return build
-
-
-def _count(*args: SparkColumn) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.count(*args) if args else sf.count(sf.lit(1))
-
-
-def _count_distinct(column: SparkColumn) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.count_distinct(column)
-
-
 def _actual_quantile(values: SparkColumn, fraction: float, how: str) -> SparkColumn:
     """Spark's own is linear between two values; here they are picked from all of them."""
-    from pyspark.sql import functions as sf
-
     in_order = sf.array_sort(values)
     position = (sf.size(values) - 1) * sf.lit(float(fraction))
     before, after = sf.floor(position), sf.ceil(position)
@@ -141,35 +116,22 @@ def _actual_quantile(values: SparkColumn, fraction: float, how: str) -> SparkCol
 
 
 def _percentile(column: SparkColumn, fraction: float, how: str = "linear") -> SparkColumn:
-    from pyspark.sql import functions as sf
-
     return sf.percentile(column, sf.lit(float(fraction)))
 
 
-def _median(column: SparkColumn) -> SparkColumn:
-    """Not Spark's `median`, which is the same but takes no order over a window."""
-    return _percentile(column, 0.5)
-
-
-def _approx_percentile(column: SparkColumn, fraction: float) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.percentile_approx(column, float(fraction), _ACCURACY)
-
-
-def _any_value(column: SparkColumn) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.any_value(column, sf.lit(True))
-
-
 FORMS: dict[str, Callable[..., SparkColumn]] = {
-    **{name: _named(known.spark) for name, known in AGGREGATES.items() if known.spark},
-    "count": _count,
-    "count_distinct": _count_distinct,
-    "median": _median,
+    **{
+        name: partial(sf.call_function, known.spark)
+        for name, known in AGGREGATES.items()
+        if known.spark
+    },
+    "count": lambda *args: sf.count(*(args or (sf.lit(1),))),
+    "count_distinct": sf.count_distinct,
+    "median": lambda column: _percentile(column, 0.5),  # Spark's takes no order over a window
     "quantile": _percentile,
-    "approx_quantile": _approx_percentile,
-    "any_value": _any_value,
+    "approx_quantile": lambda column, fraction: sf.percentile_approx(
+        column, float(fraction), _ACCURACY
+    ),
+    "any_value": lambda column: sf.any_value(column, sf.lit(True)),
 }
 """How Spark spells each aggregate: computed arguments first, then the constants."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from fabric.clients.spark.plan.errors import as_ours
 from fabric.clients.spark.plan.explain import explained, refuse
@@ -31,9 +31,6 @@ from fabric.plan.nodes import Plan
 from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
 from fabric.plan.svg import svg
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _WATCH_S = 1.0
 

@@ -11,9 +11,12 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger  # a plain logger of that name would break PySpark
 
 from fabric.errors import (
     ERRORS,
@@ -30,9 +33,6 @@ from fabric.plan.nodes.join import condition_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.total import total
 from fabric.plan.walk import walk
-
-if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
 
 _OURS = re.compile(rf"fabric\.errors\.(?P<kind>{'|'.join(ERRORS)}): (?P<text>[^\n]*)")
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\] (?P<text>.*?)(?: SQLSTATE: \w+)?$")
@@ -54,8 +54,6 @@ _RAISING = frozenset(("sum", "mean"))
 @contextmanager
 def as_ours(root: Node) -> Iterator[None]:
     """Whatever Spark raises inside comes out as a `FabricError`; PySpark's own log stays still."""
-    from pyspark.logger import PySparkLogger  # a plain logger of that name would break PySpark
-
     loggers: list[logging.Logger] = [PySparkLogger.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
@@ -84,9 +82,6 @@ def as_fabric(error: BaseException, root: Node) -> FabricError:
 
 
 def _error(error: BaseException) -> FabricError:
-    from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
     text = str(error)
     if ours := list(_OURS.finditer(text)):
         return ERRORS[ours[-1]["kind"]](ours[-1]["text"])
@@ -113,8 +108,6 @@ def _of_worker(text: str) -> str:
 
 def _of_spark(error: PySparkException, text: str) -> FabricError:
     """By the condition's name and its SQLSTATE: class 22 is about a value, 42 about the query."""
-    from pyspark.errors import AnalysisException
-
     condition = error.getCondition() or ""
     for pattern, words in _WORDS:
         if pattern.search(condition):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import types as t
+from pyspark.sql import SparkSession
 
 from fabric.clients.spark.plan.operators import ROWS_MAX
 from fabric.clients.spark.plan.sources import FindHome
@@ -36,9 +36,6 @@ from fabric.plan.schema import schema_of, type_of
 from fabric.plan.sources import DatasetSource
 from fabric.plan.types import is_nested, plain
 from fabric.plan.walk import walk
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
 
 from fabric.clients.spark.plan.relation import Relation, Scope, retyped
 from fabric.operators.expressions.predicates import filter_expr
 from fabric.plan.expr import Expr
 from fabric.plan.nodes import Join
 from fabric.plan.nodes.join import condition_columns, key_types, output_columns
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
+from fabric.plan.schema import schema_of
 
 _HOW = {
     "inner": "inner", "left": "left_outer", "right": "right_outer", "full": "full_outer",
@@ -30,10 +29,9 @@ _HOW = {
 _BROADCAST = frozenset(("inner", "left", "semi", "anti"))
 
 
-def joined(node: Join, left: Relation, right: Relation, schema: pa.Schema) -> Relation:
-    """`node` over both sides; `schema` is what it puts out."""
-    from pyspark.sql import functions as sf
-
+def joined(node: Join, left: Relation, right: Relation) -> Relation:
+    """`node` over both sides."""
+    schema = schema_of(node)
     if set(left.inner) & set(right.inner):
         right = right.renamed()
     types = key_types(node, left.schema, right.schema)
@@ -66,8 +64,6 @@ def _with_keys(
 
 def _something() -> tuple[SparkColumn, str]:
     """A column whose value the optimizer does not know: true."""
-    from pyspark.sql import functions as sf
-
     return sf.spark_partition_id() >= 0, "true"
 
 
@@ -75,8 +71,6 @@ def _condition(
     node: Join, condition: Expr, left: Relation, right: Relation, matched: SparkColumn
 ) -> SparkColumn:
     """The condition over the columns of both sides; for `matched` pairs only if it can raise."""
-    from pyspark.sql import functions as sf
-
     columns = condition_columns(node, left.schema, right.schema)
     schema = pa.schema([(column.name, column.dtype) for column in columns])
     inner = {column.name: (right if column.right else left).place(column.source)
@@ -88,8 +82,6 @@ def _condition(
 
 
 def _outputs(node: Join, left: Relation, right: Relation) -> list[SparkColumn | str]:
-    from pyspark.sql import functions as sf
-
     outputs: list[SparkColumn | str] = []
     for column in output_columns(node, left.schema, right.schema):
         side = right if column.right else left

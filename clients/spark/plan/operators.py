@@ -7,17 +7,15 @@ file each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
 
 from fabric.clients.spark.plan.relation import Relation, guarded, retyped
 from fabric.operators.expressions.predicates import split_filter
 from fabric.plan.expr import Column, Expr, SortKey, output_name
-from fabric.plan.nodes import Explode, Limit, Select, Sort, WithColumns
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
+from fabric.plan.nodes import Explode, Limit, Select, Sort, Union, WithColumns
+from fabric.plan.schema import schema_of
 
 
 def filtered(source: Relation, predicate: Expr) -> Relation:
@@ -35,24 +33,22 @@ def filtered(source: Relation, predicate: Expr) -> Relation:
     return source.over(df)
 
 
-def projected(node: Select | WithColumns, source: Relation, schema: pa.Schema) -> Relation:
-    """`node` over `source`; `schema` is what it puts out."""
+def projected(node: Select | WithColumns, source: Relation) -> Relation:
+    """`node` over `source`."""
+    schema = schema_of(node)
     made = {output_name(expr): expr for expr in node.exprs}
-    outputs: list[SparkColumn | str] = []
-    for name in schema.names:
-        expr = made.get(name, Column(name))
-        kept = isinstance(expr, Column) and expr.name == name
-        if kept:
-            outputs.append(source.place(name))
-        else:
-            outputs.append(source.value(expr))
+    outputs = [
+        source.place(name)
+        if made.get(name, Column(name)) == Column(name)
+        else source.value(made[name])
+        for name in schema.names
+    ]
     return source.selected(outputs, schema)
 
 
-def exploded(node: Explode, source: Relation, schema: pa.Schema) -> Relation:
-    """`node` over `source`; `schema` is what it puts out."""
-    from pyspark.sql import functions as sf
-
+def exploded(node: Explode, source: Relation) -> Relation:
+    """`node` over `source`."""
+    schema = schema_of(node)
     index = source.schema.get_field_index(node.column)
     element, position = source.names.fresh(node.column), source.names.fresh("position")
     explode = sf.posexplode_outer if node.outer else sf.posexplode
@@ -71,8 +67,6 @@ ROWS_MAX = (1 << 31) - 1
 
 def ordered(name: str, key: SortKey) -> SparkColumn:
     """The Spark column `name` as a sort key like `key`."""
-    from pyspark.sql import functions as sf
-
     column = sf.col(name)
     if key.descending:
         return column.desc_nulls_last() if key.nulls_last else column.desc_nulls_first()
@@ -110,9 +104,9 @@ def different(source: Relation) -> Relation:
     return source.over(source.df.distinct())
 
 
-def stacked(inputs: Sequence[Relation], schema: pa.Schema) -> Relation:
-    """All rows of all inputs, columns by position, in the types of `schema`."""
-    parts = []
+def stacked(node: Union, *inputs: Relation) -> Relation:
+    """All rows of all inputs, columns by position, in the types that `node` puts out."""
+    schema, parts = schema_of(node), []
     for source in inputs:
         fields = zip(source.columns(), source.schema.types, schema.types, strict=True)
         parts.append(source.selected([retyped(*field) for field in fields], schema))

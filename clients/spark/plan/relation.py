@@ -15,6 +15,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame as SparkFrame
+from pyspark.sql import functions as sf
 
 from fabric.clients.spark.expressions import spark_type, to_spark
 from fabric.clients.spark.expressions.zones import cast
@@ -26,8 +29,6 @@ from fabric.plan.walk import rewrite_expr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame as SparkFrame
 
 _HINT_CHARS = 24
 
@@ -59,8 +60,6 @@ class Relation:
 
     def column(self, name: str) -> SparkColumn:
         """The Spark column of the plan's column `name`."""
-        from pyspark.sql import functions as sf
-
         return sf.col(self.place(name))
 
     def place(self, name: str) -> str:
@@ -70,8 +69,6 @@ class Relation:
 
     def columns(self) -> list[SparkColumn]:
         """All of them, in order."""
-        from pyspark.sql import functions as sf
-
         return [sf.col(name) for name in self.inner]
 
     def scope(self) -> Scope:
@@ -92,8 +89,6 @@ class Relation:
 
     def selected(self, outputs: Sequence[SparkColumn | str], schema: pa.Schema) -> Relation:
         """Put out `outputs` as the columns of `schema`: a name stays, a column gets a new one."""
-        from pyspark.sql import functions as sf
-
         inner, columns = [], []
         for output, name in zip(outputs, schema.names, strict=True):
             if isinstance(output, str):
@@ -152,8 +147,6 @@ def guarded(column: SparkColumn) -> SparkColumn:
     A column that is not deterministic is never moved below a join, a filter or a projection, merged
     with another condition or folded into a constant.
     """
-    from pyspark.sql import functions as sf
-
     return sf.when(sf.spark_partition_id() >= 0, column)
 
 

@@ -14,6 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
+from pyspark.sql import DataFrame as SparkFrame
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from fabric.clients.spark.types import arrow_schema, conform, spark_schema
 from fabric.errors import DataError
@@ -21,9 +24,6 @@ from fabric.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame as SparkFrame
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _SMALL_ROWS = 10_000

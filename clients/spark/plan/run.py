@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from fabric.clients.spark.plan.errors import as_ours
 from fabric.clients.spark.plan.explain import refuse
@@ -27,9 +28,6 @@ from fabric.control import control_pb2 as pb
 from fabric.ids import new_id
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.schema import schema_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def execute(

@@ -12,6 +12,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from fabric.clients.dataframe.expressions.udf import chosen
 from fabric.clients.dataframe.session import closed
@@ -31,8 +32,6 @@ from fabric.plan.nodes import Plan
 from fabric.plan.printer import tree
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from fabric.clients.dataframe.session import Session as PlanSession
     from fabric.clients.session.view import View
 

@@ -9,11 +9,13 @@ twice count once: only what the job's result names is published.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame as SparkFrame
 
 from fabric.clients.spark.connection import plainly_each
 from fabric.clients.spark.options import parse_options
@@ -27,18 +29,14 @@ from fabric.plan.nodes import Node, Sink, Sort
 from fabric.plan.targets import DatasetTarget, FileTarget, PostgresTarget, Target
 from fabric.plan.walk import walk
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame as SparkFrame
-
 _WRITTEN = pa.schema([("handle", pa.binary()), ("rows", pa.int64())])
 _STAGE = 0
 
 
 class Writing(Protocol):
-    """One write: a function for the tasks, and what the driver does at the end."""
+    """One write: what Spark's workers do, and what the driver does at the end."""
 
-    @property
-    def task(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What each Spark task does with its rows: one row out, its handle."""
 
     def publish(self, handles: list[bytes]) -> None:
@@ -53,7 +51,7 @@ def written(node: Sink, rows: Relation, job: str, home: FindHome) -> pa.Table:
     frame = _as_one(node, rows.df) if _is_single(node.target) else rows.df
     writing = _writing(node.target, rows.schema, job, home)
     try:
-        done = frame.mapInArrow(writing.task, "handle binary, rows bigint").toArrow().cast(_WRITTEN)
+        done = frame.mapInArrow(writing, "handle binary, rows bigint").toArrow().cast(_WRITTEN)
         writing.publish(done.column(0).to_pylist())
     except BaseException:
         writing.abandon()
@@ -75,28 +73,12 @@ def _writing(target: Target, schema: pa.Schema, job: str, home: FindHome) -> Wri
     if isinstance(target, DatasetTarget):
         return _DatasetWriting.begin(target, schema, home())
     dispatch.check_target(target, schema)
-    return _SinkWriting(target, job, _SinkTask(target, schema, job))
-
-
-@dataclass(frozen=True, slots=True)
-class _SinkWriting:
-    """Files, Flight servers, tables of PostgreSQL, gates."""
-
-    target: Target
-    job: str
-    task: _SinkTask
-
-    def publish(self, handles: list[bytes]) -> None:
-        dispatch.publish(handles, self.target)
-
-    def abandon(self) -> None:
-        if isinstance(self.target, FileTarget | PostgresTarget):
-            dispatch.discard(self.target, self.job, _STAGE)
+    return _SinkWriting(target, schema, job)
 
 
 @dataclass(frozen=True)
-class _SinkTask:
-    """Writes one partition aside; Spark sends it to its workers."""
+class _SinkWriting:
+    """Files, Flight servers, tables of PostgreSQL, gates: each task writes its partition aside."""
 
     target: Target
     schema: pa.Schema
@@ -104,8 +86,6 @@ class _SinkTask:
 
     @plainly_each
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
         context = TaskContext.get()
         assert context is not None
         number = context.partitionId()
@@ -125,13 +105,20 @@ class _SinkTask:
             raise
         yield pa.record_batch([[handle], [n_rows]], schema=_WRITTEN)
 
+    def publish(self, handles: list[bytes]) -> None:
+        dispatch.publish(handles, self.target)
 
-@dataclass(frozen=True, slots=True)
+    def abandon(self) -> None:
+        if isinstance(self.target, FileTarget | PostgresTarget):
+            dispatch.discard(self.target, self.job, _STAGE)
+
+
+@dataclass(frozen=True)
 class _DatasetWriting:
-    """A dataset of a fabric."""
+    """A dataset of a fabric: each task puts its rows to their owners."""
 
     transaction: Transaction
-    task: _DatasetTask
+    schema: pa.Schema
 
     @classmethod
     def begin(cls, target: DatasetTarget, schema: pa.Schema, home: DatasetHome) -> _DatasetWriting:
@@ -141,33 +128,22 @@ class _DatasetWriting:
         options = replace(
             options, keys=target.keys, partitions=target.n_partitions, replicas=target.replicas
         )
-        transaction = Transaction.begin(options, schema, target.mode)
-        return cls(transaction, _DatasetTask(transaction, schema))
+        return cls(Transaction.begin(options, schema, target.mode), schema)
+
+    @plainly_each
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        writer, attempt = f"spark-{context.partitionId()}", int(context.taskAttemptId())
+        part = self.transaction.put(writer, attempt, restored_batches(batches, self.schema))
+        handle = json.dumps(asdict(part)).encode()
+        yield pa.record_batch([[handle], [part.rows]], schema=_WRITTEN)
 
     def publish(self, handles: list[bytes]) -> None:
         self.transaction.commit([Part(**json.loads(handle)) for handle in handles])
 
     def abandon(self) -> None:
         self.transaction.abort()
-
-
-@dataclass(frozen=True)
-class _DatasetTask:
-    """Puts one partition's rows to their owners; Spark sends it to its workers."""
-
-    transaction: Transaction
-    schema: pa.Schema
-
-    @plainly_each
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        writer, attempt = f"spark-{context.partitionId()}", int(context.taskAttemptId())
-        part = self.transaction.put(writer, attempt, restored_batches(batches, self.schema))
-        facts = {"writer": part.writer, "attempt": part.attempt, "rows": part.rows}
-        yield pa.record_batch([[json.dumps(facts).encode()], [part.rows]], schema=_WRITTEN)
 
 
 def wrote(root: Node, result: pa.Table) -> int:

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import types as t
+from pyspark.sql import DataFrame as SparkFrame
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from fabric.clients.spark.connection import plainly_each
 from fabric.clients.spark.plan.operators import filtered
@@ -34,9 +37,6 @@ from fabric.plan.sources import DatasetSource, FileSource, FlightSource, MemoryS
 from fabric.plan.types import plain
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame as SparkFrame
-    from pyspark.sql import SparkSession
-
     from fabric.clients.session.session import Session
 
 _SPLITS_A_CORE = 2
@@ -138,8 +138,6 @@ def _parquet(
     spark: SparkSession,
 ) -> SparkFrame:  # fmt: skip
     """By Spark. Floats are hidden from its filters: statistics of row groups leave NaN out."""
-    from pyspark.sql import functions as sf
-
     for path in source.paths:
         check_unchanged(source, schema, path)
     reader = spark.read.schema(inside_schema(wanted, wanted.names))

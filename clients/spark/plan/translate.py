@@ -8,10 +8,11 @@ limit, say) is kept by Spark until the run has ended.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame as SparkFrame
+from pyspark.sql import SparkSession
 
 from fabric.clients.spark.plan.aggregates import aggregated
 from fabric.clients.spark.plan.joins import joined
@@ -25,7 +26,7 @@ from fabric.clients.spark.plan.operators import (
     stacked,
 )
 from fabric.clients.spark.plan.relation import Names, Relation
-from fabric.clients.spark.plan.sources import FindHome, no_home, scanned
+from fabric.clients.spark.plan.sources import FindHome, scanned
 from fabric.clients.spark.plan.windows import windowed
 from fabric.errors import FabricError, InternalError
 from fabric.plan.nodes import (
@@ -44,22 +45,23 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
-from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame as SparkFrame
-    from pyspark.sql import SparkSession
-
+_NODES: dict[type[Node], Callable[..., Relation]] = {
+    Filter: lambda node, source: filtered(source, node.predicate),
+    Select: projected, WithColumns: projected, Aggregate: aggregated, Join: joined,
+    Window: windowed, Explode: exploded, Sort: sorted_by, Limit: limited, Union: stacked,
+    Distinct: lambda _, source: different(source),
+    Exchange: lambda _, source: source,
+}  # fmt: skip
+"""How a node is translated, given its translated inputs; an exchange leaves to Spark where rows
+are."""
 _OPEN = Limit | Aggregate | Window
 """Nodes whose rows may differ between two runs: which rows, their order, the last digit of a sum"""
 
 
 def to_spark_frame(
-    root: Node,
-    spark: SparkSession,
-    home: FindHome = no_home,
-    kept: list[SparkFrame] | None = None,
+    root: Node, spark: SparkSession, home: FindHome, kept: list[SparkFrame]
 ) -> Relation:
     """The checked plan under `root` (not a sink) as a frame of `spark`, which `prepared` made.
 
@@ -76,17 +78,21 @@ def to_spark_frame(
         A source can't be read, or Spark has no such type; with the path of the node.
     """
     uses = Counter(id(child) for node in walk(root) for child in node.children)
-    work = _Translation(spark, home)
+    names = Names()
     done: dict[int, Relation] = {}
     for node in walk(root):
         try:
-            relation = work.node(node, [done[id(child)] for child in node.children])
+            if isinstance(node, Scan):
+                relation = scanned(node, spark, names, home)
+            elif type(node) in _NODES:
+                relation = _NODES[type(node)](node, *(done[id(child)] for child in node.children))
+            else:
+                raise InternalError(f"{type(node).__name__} has no place in a plan for Spark")
         except FabricError as error:
             raise error.at(node=node.path) from None
         if uses[id(node)] > 1 and any(isinstance(part, _OPEN) for part in walk(node)):
             relation = relation.over(relation.df.persist())
-            if kept is not None:
-                kept.append(relation.df)
+            kept.append(relation.df)
         done[id(node)] = relation
     return done[id(root)]
 
@@ -100,47 +106,3 @@ def kept_frames() -> Iterator[list[SparkFrame]]:
     finally:
         for frame in frames:
             frame.unpersist()
-
-
-@dataclass(frozen=True, slots=True)
-class _Translation:
-    spark: SparkSession
-    home: FindHome
-    names: Names = field(default_factory=Names)
-
-    def node(self, node: Node, below: list[Relation]) -> Relation:
-        """One node over its translated inputs."""
-        match node:
-            case Scan():
-                return scanned(node, self.spark, self.names, self.home)
-            case Filter(predicate=predicate):
-                return filtered(below[0], predicate)
-            case Select() | WithColumns():
-                return projected(node, below[0], schema_of(node))
-            case Aggregate():
-                return aggregated(node, below[0], schema_of(node))
-            case Join():
-                return joined(node, below[0], below[1], schema_of(node))
-            case Window():
-                return windowed(node, below[0], schema_of(node))
-            case Explode():
-                return exploded(node, below[0], schema_of(node))
-            case _:
-                return _whole(node, below)
-
-
-def _whole(node: Node, below: list[Relation]) -> Relation:
-    """Nodes that look at all rows; an exchange leaves it to Spark where rows are."""
-    match node:
-        case Sort():
-            return sorted_by(node, below[0])
-        case Limit():
-            return limited(node, below[0])
-        case Distinct():
-            return different(below[0])
-        case Union():
-            return stacked(below, schema_of(node))
-        case Exchange():
-            return below[0]
-        case _:
-            raise InternalError(f"{type(node).__name__} has no place in a plan for Spark")

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as t
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import WindowSpec
+from pyspark.sql import functions as sf
 
 from fabric.clients.spark.expressions import spark_type, to_spark
 from fabric.clients.spark.plan.aggregates import aggregate_column, arguments, computed_args
@@ -21,15 +25,13 @@ from fabric.clients.spark.plan.relation import Relation
 from fabric.plan.expr import Agg, Cast, Frame, Literal, Over
 from fabric.plan.nodes import Window
 from fabric.plan.nodes.window import unaliased_over
+from fabric.plan.schema import schema_of
 from fabric.plan.types import numeric, plain
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import WindowSpec
 
-
-def windowed(node: Window, source: Relation, schema: pa.Schema) -> Relation:
-    """`node` over `source`; `schema` is what it puts out."""
+def windowed(node: Window, source: Relation) -> Relation:
+    """`node` over `source`."""
+    schema = schema_of(node)
     overs = [unaliased_over(expr) for expr in node.exprs]
     keys = overs[0].partition_by
     wanted = [(source.value(key), "partition") for key in keys]
@@ -48,8 +50,6 @@ def windowed(node: Window, source: Relation, schema: pa.Schema) -> Relation:
 
 def _arguments(agg: Agg, source: Relation) -> list[tuple[SparkColumn, str]]:
     """The computed arguments; -0.0 is 0.0 in a set, whose members Spark tells apart by bits."""
-    from pyspark.sql import functions as sf
-
     found = arguments(agg, source)
     if agg.function != "count_distinct" or agg.input is None:
         return found
@@ -77,8 +77,6 @@ class _Over:
 
     def column(self, dtype: pa.DataType) -> SparkColumn:
         """The function over its window, in the Spark type of `dtype`."""
-        from pyspark.sql import functions as sf
-
         agg, window = self.over.input, self._window()
         args = [sf.col(next(self.names)) for _ in computed_args(agg)]
         if agg.function not in _BUILD:
@@ -88,8 +86,6 @@ class _Over:
         return made.cast(spark_type(dtype))
 
     def _window(self) -> WindowSpec:
-        from pyspark.sql import Window as SparkWindow
-
         window = SparkWindow.partitionBy(*self.partition)
         if self.over.order_by:
             keys = [ordered(next(self.names), key) for key in self.over.order_by]
@@ -98,8 +94,6 @@ class _Over:
 
 
 def _framed(window: WindowSpec, frame: Frame) -> WindowSpec:
-    from pyspark.sql import Window as SparkWindow
-
     start = SparkWindow.unboundedPreceding if frame.start is None else frame.start
     end = SparkWindow.unboundedFollowing if frame.end is None else frame.end
     if frame.unit == "rows":
@@ -108,26 +102,13 @@ def _framed(window: WindowSpec, frame: Frame) -> WindowSpec:
 
 
 def _plain(name: str) -> Callable[..., SparkColumn]:
-    def build(dtype: pa.DataType) -> SparkColumn:
-        from pyspark.sql import functions as sf
-
-        return sf.call_function(name)
-
-    return build
-
-
-def _ntile(n: Literal, dtype: pa.DataType) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
-    return sf.ntile(n.value)
+    return lambda _: sf.call_function(name)
 
 
 def _shifted(name: str) -> Callable[..., SparkColumn]:
     """``lag`` and ``lead``: by an offset, with a default in the column's type."""
 
     def build(column: SparkColumn, *rest: Any) -> SparkColumn:
-        from pyspark.sql import functions as sf
-
         *given, dtype = rest
         offset = sf.lit(given[0].value if given else 1)
         default = given[1] if len(given) > 1 else Literal(None, dtype)
@@ -141,23 +122,19 @@ def _placed(name: str) -> Callable[..., SparkColumn]:
     """``first_value``, ``last_value``: the constant says whether nulls are passed over."""
 
     def build(column: SparkColumn, *rest: Any) -> SparkColumn:
-        from pyspark.sql import functions as sf
-
         return sf.call_function(name, column, sf.lit(bool(rest[:-1] and rest[0].value)))
 
     return build
 
 
 def _nth(column: SparkColumn, n: Literal, *rest: Any) -> SparkColumn:
-    from pyspark.sql import functions as sf
-
     return sf.nth_value(column, n.value, ignoreNulls=bool(rest[:-1] and rest[0].value))
 
 
 _BUILD: dict[str, Callable[..., SparkColumn]] = {
     **{name: _plain(name)
        for name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")},
-    "ntile": _ntile,
+    "ntile": lambda n, _: sf.ntile(n.value),
     "lag": _shifted("lag"),
     "lead": _shifted("lead"),
     "first_value": _placed("first_value"),
