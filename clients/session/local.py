@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric._cython.shuffle.store.store import Store
-from fabric.agent.engine import FabricEngine
+from fabric.agent.engine import Engine, Services
 from fabric.agent.runtime import AgentRuntime
-from fabric.agent.tasks import Services
 from fabric.clients.dataframe.durations import Length
 from fabric.clients.job.dry_run import may_run
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
@@ -254,7 +253,7 @@ def _agent(
             agent_id=backend.agent_id,
             store=backend.source,
             transport=backend.transport,
-            engine=FabricEngine(signer),
+            engine=Engine(signer),
         ),
         locations=backend.locations,
         datasets=backend.datasets,

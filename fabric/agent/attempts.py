@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
+from fabric.plan.sources import Split
 
 
 def key_of(task: TaskId, epoch: int) -> pb.TaskKey:
@@ -31,12 +33,27 @@ class TaskSpec:
         return key_of(self.id, self.epoch)
 
     @property
+    def n_tasks(self) -> int:
+        """Of its stage."""
+        return max(1, self.deploy.n_tasks)
+
+    @property
     def pipelined(self) -> bool:
         """Whether it runs together with other tasks: joined by a pipelined edge, or a stream's."""
         if self.deploy.HasField("stream"):
             return True
         modes = {e.mode for e in self.deploy.inputs} | {e.mode for e in self.deploy.outputs}
         return pb.MODE_PIPELINED in modes
+
+
+def scan_splits(scans: Iterable[pb.ScanSplits]) -> dict[int, list[Split]]:
+    """What each scan of a task reads."""
+    return {
+        scan.scan_id: [
+            Split(s.uri, s.begin, s.end, s.ticket, s.n_rows, s.n_bytes) for s in scan.splits
+        ]
+        for scan in scans
+    }
 
 
 Phase = Literal["waiting", "running", "ended"]

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from queue import SimpleQueue
 
 from fabric import failpoints
+from fabric.agent.engine import Services
 from fabric.agent.events import (
     AbandonSinks,
     CopyReplica,
@@ -25,12 +26,13 @@ from fabric.agent.events import (
     RunSink,
     SinkDone,
 )
-from fabric.agent.tasks import Services
 from fabric.agent.transfers import DatasetReplication, fetch_output
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import InternalError
 from fabric.flight.transport import DatasetStore
+from fabric.io.sinks import dispatch
+from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Sink
 from fabric.plan.targets import Target
 from fabric.telemetry.logs import logger
@@ -88,8 +90,7 @@ class BackgroundWork:
                 queue = self._outside if command.plan else self._sinks
                 queue.put(lambda: self._run_sink(command))
             case AbandonSinks(handles=handles, attempts=attempts):
-                engine = self._services.engine
-                remove = engine.drop if attempts else engine.abandon
+                remove = dispatch.drop if attempts else dispatch.abandon
                 self._sinks.put(lambda: remove(handles))
             case CopyReplica(order=order):
                 self._replicas.put(lambda: self._copy(order))
@@ -115,10 +116,9 @@ class BackgroundWork:
                 _log.exception("work for the coordinator failed", agent=self._services.agent_id)
 
     def _run_sink(self, command: pb.SinkCommand) -> None:
-        engine = self._services.engine
         verb = command.WhichOneof("verb")
         if verb == "drop":  # nobody waits for it
-            engine.drop(command.handles, command.drop.kept, self._target_of(command))
+            dispatch.drop(command.handles, command.drop.kept, self._target_of(command))
             return
         report = report_of(command)
         try:
@@ -126,20 +126,25 @@ class BackgroundWork:
             if verb == "publish":
                 failpoints.reach("agent.publishing")
             if command.fragment:
-                job, stage, folder = command.job_id, command.stage, command.folder
-                published = verb == "publish"
-                engine.discard(command.fragment, job, stage, folder, published=published)
+                self._discard(command, published=verb == "publish")
             elif verb == "publish":
-                engine.publish(command.handles, target)
+                dispatch.publish(command.handles, target)
             elif verb == "take_back":
-                engine.take_back(command.handles, command.take_back.kept, target)
+                dispatch.take_back(command.handles, command.take_back.kept, target)
             else:
-                engine.abandon(command.handles, target)
+                dispatch.abandon(command.handles, target)
             if verb == "publish":
                 failpoints.reach("agent.published")
         except Exception as error:
-            report.error.CopyFrom(to_detail(engine.as_fabric(error)))
+            report.error.CopyFrom(to_detail(as_fabric(error)))
         self._report(SinkDone(report))
+
+    def _discard(self, command: pb.SinkCommand, *, published: bool) -> None:
+        """Remove whatever a sink's stage has written aside, known or not."""
+        root = self._services.engine.decode(command.fragment)
+        if isinstance(root, Sink):
+            job, stage, folder = command.job_id, command.stage, command.folder
+            dispatch.discard(root.target, job, stage, folder, published=published)
 
     def _target_of(self, command: pb.SinkCommand) -> Target | None:
         """Where a sink writes, with its credentials, if it needs any."""
@@ -151,7 +156,7 @@ class BackgroundWork:
         try:
             self._replication().replicate(order)
         except Exception as error:
-            report.error.CopyFrom(to_detail(self._services.engine.as_fabric(error)))
+            report.error.CopyFrom(to_detail(as_fabric(error)))
         self._report(Outgoing(pb.AgentMessage(replicated=report)))
 
     def _replication(self) -> DatasetReplication:
@@ -165,7 +170,7 @@ class BackgroundWork:
                 adopt, fetch_output(adopt, self._services.store, self._services.transport)
             )
         except Exception as error:
-            done = Fetched(adopt, error=to_detail(self._services.engine.as_fabric(error)))
+            done = Fetched(adopt, error=to_detail(as_fabric(error)))
         self._report(done)
 
 

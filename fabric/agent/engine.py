@@ -1,140 +1,56 @@
-"""What runs inside a task: fragments, chains and sinks behind one small face.
+"""What tasks of an agent work with: its services, and what runs the plan of a task.
 
-One job: name what a task needs of `fabric.operators` and `fabric.io`, and import it only when the
-first task needs it, so that an idle agent stays small. Tests put their own engine in its place.
+`Engine` decodes the plan of a stage, whose functions must be signed, runs its fragment or builds
+its chain, and opens its readers and its sink. Tests put their own in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import pyarrow as pa
-
-from fabric.config import StateBackend
-from fabric.errors import FabricError, InternalError
-from fabric.ids import TaskId
+from fabric._cython.shuffle.store.store import Store
+from fabric.agent.attempts import TaskSpec
+from fabric.agent.pipes import Exchanges
+from fabric.agent.slot.pool import SlotPool
+from fabric.agent.stream_tasks.restore import state_of
+from fabric.agent.tally import TaskTally
+from fabric.clock import Clock, SystemClock
+from fabric.errors import InternalError
+from fabric.flight.transport import Transport
+from fabric.io import places
+from fabric.io.readers import open_reader
+from fabric.io.readers.protocol import Share
+from fabric.io.readers.reader import StreamReader
+from fabric.io.sinks import dispatch
+from fabric.io.sinks.protocol import SinkWriter
 from fabric.lru_cache import LruCache
-from fabric.plan.nodes import Node, Sink
+from fabric.operators.chain import Chain, SplitNames, build_chain
+from fabric.operators.contract import Context
+from fabric.operators.fragment import FragmentStream, execute_fragment
+from fabric.operators.fragment.session import FragmentMemory, Inputs
+from fabric.operators.functions.trust import check_functions, functions_of
+from fabric.plan.codec import decode
+from fabric.plan.nodes import Node, Sink, StreamScan
+from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
-from fabric.plan.targets import FileTarget, GateTarget, Target
+from fabric.plan.targets import FileTarget, GateTarget
 from fabric.security.tokens import Signer
 
-if TYPE_CHECKING:
-    from fabric.io.readers.protocol import Share
-    from fabric.io.readers.reader import StreamReader
-    from fabric.io.sinks.protocol import SinkWriter, StreamWriter
-    from fabric.operators.chain import Chain, SplitNames
-    from fabric.operators.contract import Context
-    from fabric.operators.fragment.session import FragmentMemory, Inputs
-    from fabric.plan.nodes import StreamScan
-
 Splits = Mapping[int, Sequence[Split]]
+"""What each scan reads."""
 
 
-class SinkStart(NamedTuple):
-    """The how manieth start of a sink's tasks this is, and the job's folder that all hosts see.
-
-    A sink with state keeps it as `state` says, in files below `scratch`.
-    """
-
-    run: int
-    folder: str
-    scratch: Path | None = None
-    state: StateBackend = "memory"
-
-
-class Stream(Protocol):
-    """What a fragment puts out; see `fabric.operators.fragment`."""
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Itself."""
-
-    def __next__(self) -> pa.RecordBatch:
-        """The next batch."""
-
-    def close(self) -> None:
-        """Stop the work; any thread may call it, at any time, twice."""
-
-
-class Engine(Protocol):
-    """Everything a task calls to do its work."""
-
-    def decode(self, fragment: bytes) -> Node:
-        """The root of a stage."""
-
-    def has_functions(self, root: Node) -> bool:
-        """Whether a user's Python functions are in it."""
-
-    def schema_of(self, root: Node) -> pa.Schema:
-        """What `root` puts out."""
-
-    def execute(self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int) -> Stream:
-        """Run a fragment."""
-
-    def chain(
-        self, root: Node, context: Context | None = None, splits: SplitNames | None = None
-    ) -> Chain:
-        """See `fabric.operators.chain.build_chain`."""
-
-    def open_reader(self, scan: StreamScan, share: Share) -> StreamReader:
-        """A reader of a stream, to be given splits; those it finds itself are of `share`."""
-
-    def open_stream_sink(
-        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
-    ) -> StreamWriter:
-        """Open one task's part of a stream's sink; `start` grows each time its tasks begin anew."""
-
-    def open_sink(
-        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
-    ) -> SinkWriter:
-        """Open one task's part of a sink."""
-
-    def publish(self, handles: Sequence[bytes], target: Target | None = None) -> None:
-        """Make prepared output visible, all of it; may be repeated.
-
-        Here and below `target` is there where handles are not enough: it has credentials.
-        """
-
-    def take_back(
-        self, handles: Sequence[bytes], kept: Sequence[bytes], target: Target | None = None
-    ) -> None:
-        """Have nobody see any more what a stream published, but what is kept; may be repeated."""
-
-    def abandon(self, handles: Sequence[bytes], target: Target | None = None) -> None:
-        """Remove prepared output; may be repeated."""
-
-    def drop(
-        self, handles: Sequence[bytes], kept: Sequence[bytes] = (), target: Target | None = None
-    ) -> None:
-        """Remove what single attempts prepared, but what is kept; may be repeated."""
-
-    def discard(
-        self, fragment: bytes, job: str, stage: int, folder: str, *, published: bool
-    ) -> None:
-        """Remove whatever a sink stage has written aside, known or not; may be repeated.
-
-        `published`: the job has come to its end, and all it wrote is out.
-        """
-
-    def as_fabric(self, error: BaseException) -> FabricError:
-        """The error as one of ours."""
-
-
-class FabricEngine:
-    """The real one; user functions must be signed by `signer`; each fragment has `memory`."""
+class Engine:
+    """Runs plans; user functions must be signed by `signer`; each fragment has `memory`."""
 
     def __init__(self, signer: Signer | None = None, memory: FragmentMemory | None = None) -> None:
         self._signer, self._memory = signer, memory
         self._decoded: LruCache[Node] = LruCache(64)
 
     def decode(self, fragment: bytes) -> Node:
-        """See `Engine`; `AuthError` when a function in it was not signed by this fabric."""
-        from fabric.io import places
-        from fabric.operators.functions.trust import check_functions, functions_of
-        from fabric.plan.codec import decode
-
+        """The root of a stage; `AuthError` when a function in it was not signed by this fabric."""
         root = self._decoded.get(fragment)  # all tasks of a stage have the same
         if root is None:
             root = decode(fragment).root
@@ -144,21 +60,13 @@ class FabricEngine:
         return root
 
     def has_functions(self, root: Node) -> bool:
-        """See `Engine`."""
-        from fabric.operators.functions.trust import functions_of
-
+        """Whether a user's Python functions are in it."""
         return next(functions_of(root), None) is not None
 
-    def schema_of(self, root: Node) -> pa.Schema:
-        """See `Engine`."""
-        from fabric.plan.schema import schema_of
-
-        return schema_of(root)
-
-    def execute(self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int) -> Stream:
-        """See `Engine`."""
-        from fabric.operators.fragment import execute_fragment
-
+    def execute(
+        self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int
+    ) -> FragmentStream:
+        """Run a fragment."""
         return execute_fragment(
             root, inputs, splits, target_partitions=target_partitions, memory=self._memory
         )
@@ -166,78 +74,47 @@ class FabricEngine:
     def chain(
         self, root: Node, context: Context | None = None, splits: SplitNames | None = None
     ) -> Chain:
-        """See `Engine`."""
-        from fabric.operators.chain import build_chain
-
+        """See `fabric.operators.chain.build_chain`."""
         return build_chain(root, context, splits)
 
     def open_reader(self, scan: StreamScan, share: Share) -> StreamReader:
-        """See `Engine`."""
-        from fabric.io.readers import open_reader
+        """A reader of a stream, to be given splits; those it finds itself are of `share`."""
+        return open_reader(scan.source, schema_of(scan), full=scan.schema, share=share)
 
-        return open_reader(scan.source, self.schema_of(scan), full=scan.schema, share=share)
-
-    def open_stream_sink(
-        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
-    ) -> StreamWriter:
-        """See `Engine`."""
-        from fabric.io.sinks.dispatch import open_stream_sink
-
+    def open_sink(self, root: Sink, spec: TaskSpec, scratch: Path | None = None) -> SinkWriter:
+        """Open one task's part of a sink; of a stream with state it keeps files in `scratch`."""
+        target, schema, deploy = root.target, schema_of(root.input), spec.deploy
+        if not deploy.HasField("stream"):
+            return dispatch.open_sink(
+                target, schema, spec.id, deploy.n_tasks, run=deploy.run, folder=deploy.sink_folder
+            )
         if isinstance(target, FileTarget | GateTarget):
             raise InternalError(f"a stream was planned to write a {type(target).__name__}")
-        return open_stream_sink(
-            target, schema, task, n_tasks, run=start.run, folder=start.folder,
-            scratch=start.scratch, state=start.state,
+        stream = deploy.stream
+        state, _ = state_of(stream.states[root.path])
+        return dispatch.open_stream_sink(
+            target, schema, spec.id, spec.n_tasks, run=stream.turn, folder=stream.folder,
+            scratch=scratch, state=state,
         )  # fmt: skip
 
-    def open_sink(
-        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
-    ) -> SinkWriter:
-        """See `Engine`."""
-        from fabric.io.sinks.dispatch import open_sink
 
-        return open_sink(target, schema, task, n_tasks, run=start.run, folder=start.folder)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What every task of one agent works with."""
 
-    def publish(self, handles: Sequence[bytes], target: Target | None = None) -> None:
-        """See `Engine`."""
-        from fabric.io.sinks.dispatch import publish
+    agent_id: str
+    store: Store
+    transport: Transport
+    engine: Engine
+    clock: Clock = field(default_factory=SystemClock)
+    slots: SlotPool | None = None
+    """Processes for tasks with Python functions; None: such tasks are threads as all others."""
+    scratch: Path | None = None
+    """Where tasks of streams keep files; None: where the system has its temporary ones."""
+    ring_bytes: int = 0
+    """What the rings of one pipelined edge may hold together; 0: as much as rings like."""
+    tally: TaskTally = field(default_factory=TaskTally)
+    exchanges: Exchanges = field(init=False)
 
-        publish(handles, target)
-
-    def take_back(
-        self, handles: Sequence[bytes], kept: Sequence[bytes], target: Target | None = None
-    ) -> None:
-        """See `Engine`."""
-        from fabric.io.sinks.dispatch import take_back
-
-        take_back(handles, kept, target)
-
-    def abandon(self, handles: Sequence[bytes], target: Target | None = None) -> None:
-        """See `Engine`."""
-        from fabric.io.sinks.dispatch import abandon
-
-        abandon(handles, target)
-
-    def drop(
-        self, handles: Sequence[bytes], kept: Sequence[bytes] = (), target: Target | None = None
-    ) -> None:
-        """See `Engine`."""
-        from fabric.io.sinks.dispatch import drop
-
-        drop(handles, kept, target)
-
-    def discard(
-        self, fragment: bytes, job: str, stage: int, folder: str, *, published: bool
-    ) -> None:
-        """See `Engine`."""
-        from fabric.io.sinks.dispatch import discard
-
-        root = self.decode(fragment)
-        if isinstance(root, Sink):
-            discard(root.target, job, stage, folder, published=published)
-
-    def as_fabric(self, error: BaseException) -> FabricError:
-        """See `Engine`."""
-        from fabric.operators.expressions.errors import as_fabric
-
-        return as_fabric(error)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exchanges", Exchanges(self.agent_id, self.transport))

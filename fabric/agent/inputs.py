@@ -20,16 +20,16 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from fabric._cython.shuffle.store.store import LocalRows, Store
-from fabric.agent.pipes import Exchanges, Item, Pipes, Port, Rows, backlog_of
+from fabric._cython.shuffle.store.store import LocalRows
+from fabric.agent.attempts import TaskSpec
+from fabric.agent.engine import Services
+from fabric.agent.pipes import Item, Pipes, Port, Rows, backlog_of
 from fabric.agent.router import partitions_of, producers_of
 from fabric.cancellation import Cancellation
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, FabricError, PartitionLostError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.ticket import PartitionRequest
-from fabric.flight.transport import Transport
-from fabric.ids import TaskId
 
 T = TypeVar("T")
 
@@ -55,22 +55,13 @@ class Inputs:
     """The input edges of one task."""
 
     def __init__(
-        self,
-        deploy: pb.Deploy,
-        task: TaskId,
-        reads: Sequence[pb.TaskRead] = (),
-        *,
-        agent_id: str,
-        store: Store,
-        transport: Transport,
-        pipes: Pipes,
-        exchanges: Exchanges,
-        cancellation: Cancellation,
+        self, spec: TaskSpec, services: Services, pipes: Pipes, cancellation: Cancellation
     ) -> None:
-        self._deploy, self._task, self._agent_id = deploy, task, agent_id
-        self._reads = {read.edge: read for read in reads}
-        self._store, self._transport, self._pipes = store, transport, pipes
-        self._exchanges, self._cancellation = exchanges, cancellation
+        self._deploy, self._task, self._n_tasks = spec.deploy, spec.id, spec.n_tasks
+        self._reads = {read.edge: read for read in spec.assignment.reads}
+        self._agent_id, self._store = services.agent_id, services.store
+        self._transport, self._exchanges = services.transport, services.exchanges
+        self._pipes, self._cancellation = pipes, cancellation
         self._gathered: list[Gathered] = []
         self.rows = 0
         self.lost: list[pb.LostInput] = []
@@ -203,8 +194,7 @@ class Inputs:
     def _partitions(self, edge: pb.InputEdge) -> list[int]:
         if (read := self._reads.get(edge.edge)) is not None:
             return list(range(read.first_partition, read.end_partition))
-        n_tasks = max(1, self._deploy.n_tasks)
-        return partitions_of(edge.kind, edge.n_partitions, self._task.task, n_tasks)
+        return partitions_of(edge.kind, edge.n_partitions, self._task.task, self._n_tasks)
 
     def _pieces(self, edges: Sequence[int]) -> list[Piece]:
         return [

@@ -17,6 +17,7 @@ from fabric import failpoints
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.agent.background import BackgroundWork
 from fabric.agent.core import AgentCore
+from fabric.agent.engine import Services
 from fabric.agent.events import (
     Cancel,
     DropJob,
@@ -35,7 +36,6 @@ from fabric.agent.events import (
 from fabric.agent.heartbeat import Lease, is_overloaded, meminfo
 from fabric.agent.tally import TaskTally
 from fabric.agent.task_threads import TaskThreads
-from fabric.agent.tasks import Services
 from fabric.control import control_pb2 as pb
 from fabric.control.link import AgentLink, OnLost
 from fabric.errors import FabricError

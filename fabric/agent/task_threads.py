@@ -17,10 +17,11 @@ from queue import SimpleQueue
 from fabric import failpoints
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.agent.attempts import TaskSpec
+from fabric.agent.engine import Services
 from fabric.agent.events import Event, Outgoing, TaskEnd
 from fabric.agent.pipes import Pipes
 from fabric.agent.stream_tasks.mailbox import Mailbox, Order
-from fabric.agent.tasks import Services, TaskRun
+from fabric.agent.tasks import TaskRun
 from fabric.cancellation import Cancellation
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId

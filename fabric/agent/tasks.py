@@ -8,61 +8,33 @@ nothing: its output is discarded and its sink abandoned.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from functools import partial
 
 import pyarrow as pa
 
 from fabric import failpoints
-from fabric._cython.shuffle.store.store import Store
-from fabric.agent.attempts import TaskSpec
-from fabric.agent.engine import Engine, SinkStart
+from fabric.agent.attempts import TaskSpec, scan_splits
+from fabric.agent.engine import Services
 from fabric.agent.inputs import Gathered, Inputs, closed
 from fabric.agent.outputs import Outputs
-from fabric.agent.pipes import Exchanges, Pipes, backlog_of
+from fabric.agent.pipes import Pipes, backlog_of
 from fabric.agent.router import read_schema
-from fabric.agent.slot.pool import SlotPool
-from fabric.agent.slot.task import SlotTask, compiles_functions
-from fabric.agent.stream_tasks.mailbox import Mailbox, add_counts
-from fabric.agent.stream_tasks.setup import Parts, StreamDone, run_stream
-from fabric.agent.tally import TaskTally
+from fabric.agent.slot.supervisor import supervised
+from fabric.agent.slot.task import SlotTask
+from fabric.agent.stream_tasks.mailbox import Mailbox
+from fabric.agent.stream_tasks.setup import StreamAttempt
 from fabric.cancellation import Cancellation, asking
-from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import CancelledError, FabricError, InternalError, PeerLostError
-from fabric.flight.transport import Transport
+from fabric.io.sinks.protocol import SinkWriter
+from fabric.operators.chain import rows_through
+from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, Sink
-from fabric.plan.sources import Split
 from fabric.telemetry.logs import logger
 
-if TYPE_CHECKING:
-    from fabric.io.sinks.protocol import SinkWriter
-
 _log = logger("fabric.agent")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """What every task of one agent works with."""
-
-    agent_id: str
-    store: Store
-    transport: Transport
-    engine: Engine
-    clock: Clock = field(default_factory=SystemClock)
-    slots: SlotPool | None = None
-    """Processes for tasks with Python functions; None: such tasks are threads as all others."""
-    scratch: Path | None = None
-    """Where tasks of streams keep files; None: where the system has its temporary ones."""
-    ring_bytes: int = 0
-    """What the rings of one pipelined edge may hold together; 0: as much as rings like."""
-    tally: TaskTally = field(default_factory=TaskTally)
-    exchanges: Exchanges = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "exchanges", Exchanges(self.agent_id, self.transport))
 
 
 class TaskRun:
@@ -79,28 +51,19 @@ class TaskRun:
         self._spec, self._services = spec, services
         self._pipes, self._cancellation = pipes, cancellation
         self._mailbox = mailbox
-        self._inputs = Inputs(
-            spec.deploy,
-            spec.id,
-            spec.assignment.reads,
-            agent_id=services.agent_id,
-            store=services.store,
-            transport=services.transport,
-            pipes=pipes,
-            exchanges=services.exchanges,
-            cancellation=cancellation,
-        )
+        self._inputs = Inputs(spec, services, pipes, cancellation)
         self._outputs: Outputs | None = None
         self._writer: SinkWriter | None = None
-        self._lent = False
         self._handle = b""
         self._written: int | None = None
-        self._stream: StreamDone | None = None
+        """Rows that the sink wrote, of a stream since it began; None: there is no sink, or none
+        were prepared."""
+        self._report = pb.TaskReport(key=spec.key)
 
     def run(self) -> pb.TaskReport:
         """Do the work; returns the report of how it ended, and never raises."""
         started = self._services.clock.monotonic_s()
-        report = pb.TaskReport(key=self._spec.key)
+        report = self._report
         try:
             with asking(self._cancellation.check):  # what waits for others asks `check_wanted`
                 report.outputs.extend(self._work())
@@ -114,9 +77,8 @@ class TaskRun:
             report.lost.extend(self._inputs.lost)
         finally:
             self._inputs.close()
-        report.rows_in = self._inputs.rows
-        if self._stream is not None:
-            _add_stream(report, self._stream)
+        if not self._is_stream:
+            report.rows_in = self._inputs.rows
         put_out = self._outputs.rows if self._outputs else 0
         report.rows_out = put_out if self._written is None else self._written
         report.seconds = self._services.clock.monotonic_s() - started
@@ -159,59 +121,41 @@ class TaskRun:
             ring_bytes=self._services.ring_bytes,
             waiting=backlog_of(spec.deploy),
         )
-        if spec.deploy.HasField("stream"):
-            self._run_stream(root, outputs)
-        elif isinstance(root, Sink):
-            self._write_sink(root, outputs)
+        if self._is_stream:
+            attempt = StreamAttempt(
+                spec, self._services, inputs=self._inputs, outputs=outputs,
+                mailbox=self._mailbox, cancellation=self._cancellation,
+            )  # fmt: skip
+            self._written = attempt.run(root, self._report)
         else:
-            with closed(self._rows(root)) as batches:
-                for batch in batches:
-                    self._cancellation.check()
-                    outputs.write(batch, lent=self._lent)
-                    if not outputs.wanted:
-                        break
+            self._run_bounded(root, outputs)
+        if self._written is not None:
+            self._write_count(self._written, outputs)
         self._cancellation.check()
         totals = outputs.finish()
         failpoints.reach("agent.output-sealed")
         return totals
 
-    def _write_sink(self, root: Sink, outputs: Outputs) -> None:
-        spec, engine = self._spec, self._services.engine
-        self._writer = writer = engine.open_sink(
-            root.target, engine.schema_of(root.input), spec.id, spec.deploy.n_tasks,
-            SinkStart(spec.deploy.run, spec.deploy.sink_folder),
-        )  # fmt: skip
-        rows = 0
-        with (
-            self._cancellation.waking(writer.abandon),
-            closed(self._rows(root.input)) as batches,
-        ):
-            for batch in batches:
+    def _run_bounded(self, root: Node, outputs: Outputs) -> None:
+        """Pull all rows through the stage, to its edges or its sink."""
+        engine = self._services.engine
+        with ExitStack() as stack:
+            top, write = root, partial(outputs.write, lent=self._runs_in_slot(root))
+            if isinstance(root, Sink):
+                self._writer = writer = engine.open_sink(root, self._spec)
+                stack.enter_context(self._cancellation.waking(writer.abandon))
+                top, write = root.input, partial(writer.write)
+            n_rows = 0
+            for batch in stack.enter_context(closed(self._rows(top))):
                 self._cancellation.check()
-                writer.write(batch)
-                rows += batch.num_rows
+                write(batch)
+                n_rows += batch.num_rows
+                if self._writer is None and not outputs.wanted:
+                    break
             self._cancellation.check()
-            self._handle, self._written = writer.prepare(), rows
-            failpoints.reach("agent.sink-prepared")
-        self._write_count(rows, outputs)
-
-    def _run_stream(self, root: Node, outputs: Outputs) -> None:
-        parts = Parts(
-            spec=self._spec,
-            engine=self._services.engine,
-            inputs=self._inputs,
-            outputs=outputs,
-            mailbox=self._mailbox,
-            cancellation=self._cancellation,
-            clock=self._services.clock,
-            scratch=self._services.scratch,
-            splits=self._splits(),
-            slots=self._services.slots,
-        )
-        self._stream = done = run_stream(root, parts)
-        self._written = done.written
-        if done.written is not None:
-            self._write_count(done.written, outputs)
+            if self._writer is not None:
+                self._handle, self._written = self._writer.prepare(), n_rows
+                failpoints.reach("agent.sink-prepared")
 
     def _write_count(self, rows: int, outputs: Outputs) -> None:
         """What a sink puts out: how much was written."""
@@ -221,27 +165,31 @@ class TaskRun:
             outputs.write(pa.RecordBatch.from_arrays([count], schema=schema))
 
     def _rows(self, root: Node) -> Iterator[pa.RecordBatch]:
-        if self._services.slots is not None and self._services.engine.has_functions(root):
-            return self._in_slot(root, self._services.slots)
+        if self._runs_in_slot(root):
+            return self._in_slot(root)
         if self._is_chain:
-            return self._chained(root)
+            return rows_through(self._services.engine.chain(root), self._items())
         return self._fragment(root)
+
+    @property
+    def _is_stream(self) -> bool:
+        return self._spec.deploy.HasField("stream")
 
     @property
     def _is_chain(self) -> bool:
         return self._spec.deploy.kind == pb.STAGE_CHAIN
 
-    def _in_slot(self, root: Node, slots: SlotPool) -> Iterator[pa.RecordBatch]:
-        self._lent = True
+    def _runs_in_slot(self, root: Node) -> bool:
+        return self._services.slots is not None and self._services.engine.has_functions(root)
+
+    def _in_slot(self, root: Node) -> Iterator[pa.RecordBatch]:
+        slots, spec = self._services.slots, self._spec
+        assert slots is not None
         inputs = {} if self._is_chain else self._complete()
-        compiles = compiles_functions(root)
-        with (
-            slots.slot(self._spec.id.job, compiles=compiles) as slot,
-            self._cancellation.waking(slot.kill),
-        ):
+        with supervised(slots, spec, root, self._cancellation) as supervisor:
             task = SlotTask(
-                slot, slots.limits, self._spec, root,
-                items=self._items(), inputs=inputs, splits=self._splits(),
+                supervisor, spec, root,
+                items=self._items(), inputs=inputs, splits=scan_splits(spec.assignment.scans),
             )  # fmt: skip
             del inputs
             yield from task.rows()
@@ -255,17 +203,11 @@ class TaskRun:
     def _fragment(self, root: Node) -> Iterator[pa.RecordBatch]:
         inputs = self._complete()
         threads = max(1, self._spec.deploy.target_partitions)
-        batches = self._services.engine.execute(root, inputs, self._splits(), threads)
+        splits = scan_splits(self._spec.assignment.scans)
+        batches = self._services.engine.execute(root, inputs, splits, threads)
         del inputs
         with self._cancellation.waking(batches.close), closed(batches):
             yield from batches
-
-    def _chained(self, root: Node) -> Iterator[pa.RecordBatch]:
-        chain = self._services.engine.chain(root)
-        for edge, batch in self._items():
-            yield from chain.on_end(edge) if batch is None else chain.on_batch(edge, batch)
-            if chain.done:
-                return
 
     def _items(self) -> Iterator[tuple[int, pa.RecordBatch | None]]:
         """(edge, batch) of every edge; None at its end."""
@@ -275,14 +217,6 @@ class TaskRun:
                     yield edge, batch
             yield edge, None
         yield from self._inputs.take()
-
-    def _splits(self) -> dict[int, list[Split]]:
-        return {
-            scan.scan_id: [
-                Split(s.uri, s.begin, s.end, s.ticket, s.n_rows, s.n_bytes) for s in scan.splits
-            ]
-            for scan in self._spec.assignment.scans
-        }
 
     def _clean_up(self) -> None:
         """Leave nothing behind; a second error is logged, the first one is what gets reported."""
@@ -297,7 +231,7 @@ class TaskRun:
                 _log.exception("cleaning up failed", **self._names)
 
     def _explained(self, error: BaseException) -> FabricError:
-        known = error if isinstance(error, FabricError) else self._services.engine.as_fabric(error)
+        known = error if isinstance(error, FabricError) else as_fabric(error)
         if isinstance(known, InternalError):
             _log.error("task failed by a bug", **self._names, exc_info=error)
         if self._cancellation.cancelled and not isinstance(known, CancelledError):
@@ -311,8 +245,3 @@ class TaskRun:
             task=str(self._spec.id),
             agent=self._services.agent_id,
         )
-
-
-def _add_stream(report: pb.TaskReport, done: StreamDone) -> None:
-    report.ack, report.rows_in = done.ack, done.rows_in
-    add_counts(report, done.counts)

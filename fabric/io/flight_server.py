@@ -25,12 +25,13 @@ import pyarrow.flight as fl
 
 from fabric._cython.shuffle.flight.foreign import small_messages
 from fabric.cancellation import check_wanted
+from fabric.checkpoint.manifest import FINAL
 from fabric.errors import AuthError, ConfigError, DataError, FabricError, PeerLostError, PlanError
 from fabric.flight.client import REUSE, Client
 from fabric.flight.errors import is_told
 from fabric.ids import TaskId
 from fabric.io import places
-from fabric.io.sinks.protocol import Handle, grouped
+from fabric.io.sinks.protocol import Handle, SinkWriter, grouped
 from fabric.plan.sources import FlightSource, Split
 from fabric.plan.targets import FlightTarget
 from fabric.telemetry.logs import logger
@@ -157,7 +158,7 @@ WITHIN_S = 10.0
 """For the server of a sink to answer."""
 
 
-class FlightSink:
+class FlightSink(SinkWriter):
     """One task's put; tasks with the same `key` share a transaction, where the server has any."""
 
     def __init__(self, target: FlightTarget, schema: pa.Schema, task: TaskId, key: str) -> None:
@@ -183,7 +184,7 @@ class FlightSink:
             self._put.write(message)
         self._rows += batch.num_rows
 
-    def prepare(self) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """End the put and wait for the server's acknowledgement."""
         self._put.finish()
         self._client.close()

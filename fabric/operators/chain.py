@@ -6,7 +6,7 @@ A chain may read pipelined edges, because it never waits for the end of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +63,16 @@ def build_chain(
             node=path,
         )
     return Chain(root, context or Context(), splits or {})
+
+
+def rows_through(
+    chain: Chain, items: Iterable[tuple[int, pa.RecordBatch | None]]
+) -> Generator[pa.RecordBatch]:
+    """What comes out by (edge, batch) of all edges, None at the end of one."""
+    for edge, batch in items:
+        yield from chain.on_end(edge) if batch is None else chain.on_batch(edge, batch)
+        if chain.done:
+            return
 
 
 @dataclass(slots=True)

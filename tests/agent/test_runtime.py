@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from fabric._cython.shuffle.store.store import Store
+from fabric.agent.engine import Services
 from fabric.agent.runtime import AgentRuntime
-from fabric.agent.tasks import Services
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
@@ -21,8 +21,9 @@ from fabric.flight.descriptor import PutPath
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.io.dataset.access import DatasetFiles
-from fabric.operators.expressions.errors import as_fabric
-from fabric.plan.nodes import Node, StageInput
+from fabric.io.sinks import dispatch
+from fabric.plan.nodes import Node, Sink, StageInput
+from fabric.plan.targets import GateTarget
 from fabric.process import resident_bytes
 from fabric.testing.clock import ManualClock
 from tests.support.wait import wait_until
@@ -100,18 +101,14 @@ class FakeEngine:
         }
 
     def decode(self, fragment: bytes) -> Node:
-        return StageInput(0, SCHEMA, path=fragment.decode())
-
-    def schema_of(self, root: Node) -> pa.Schema:
-        return SCHEMA
+        leaf = StageInput(0, SCHEMA, path=fragment.decode())
+        return Sink(leaf, GateTarget("sink")) if fragment == b"sink" else leaf
 
     def execute(self, root: Node, inputs: Any, splits: Any, target_partitions: int) -> Stream:
         return Stream(self.stages[root.path.encode()])
 
     def chain(self, root: Node) -> Passing:
         return Passing()
-
-    def open_sink(self, target: Any, schema: Any, task: Any, n_tasks: int, start: Any) -> Any: ...
 
     def publish(self, handles: Sequence[bytes], target: Any = None) -> None:
         if self.publish_error is not None:
@@ -127,12 +124,9 @@ class FakeEngine:
         self.calls.append(("abandon", tuple(handles)))
 
     def discard(
-        self, fragment: bytes, job: str, stage: int, folder: str, *, published: bool
+        self, target: GateTarget, job: str, stage: int, folder: str, *, published: bool
     ) -> None:
-        self.calls.append(("discard", (fragment, job.encode(), str(stage).encode())))
-
-    def as_fabric(self, error: BaseException) -> FabricError:
-        return as_fabric(error)
+        self.calls.append(("discard", (target.name.encode(), job.encode(), str(stage).encode())))
 
 
 def batch(*values: int) -> pa.RecordBatch:
@@ -195,9 +189,11 @@ class Running:
 
 
 @pytest.fixture
-def agent() -> Iterator[Running]:
+def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     before = set(threading.enumerate())
     running = Running()
+    for name in ("publish", "drop", "abandon", "discard"):
+        monkeypatch.setattr(dispatch, name, getattr(running.engine, name))
     with running.runtime:
         running.runtime.attach()
         yield running
@@ -290,10 +286,10 @@ def test_sink_commands_are_carried_out_and_told(agent: Running) -> None:
     assert agent.engine.calls == [("publish", (b"1", b"2")), ("abandon", (b"3",))]
     assert not reports[0].HasField("error")
     agent.say(
-        sink=pb.SinkCommand(job_id="job", stage=4, abandon=pb.SinkAbandon(), fragment=b"rows")
+        sink=pb.SinkCommand(job_id="job", stage=4, abandon=pb.SinkAbandon(), fragment=b"sink")
     )
     wait_until(lambda: len(agent.engine.calls) == 3)
-    assert agent.engine.calls[2] == ("discard", (b"rows", b"job", b"4"))
+    assert agent.engine.calls[2] == ("discard", (b"sink", b"job", b"4"))
     agent.engine.publish_error = StorageError("no space left on /out")
     agent.say(sink=pb.SinkCommand(job_id="job", stage=5, publish=pb.SinkPublish()))
     report = wait_until(lambda: [m.sink for m in agent.link.sent if m.sink.stage == 5])[0]

@@ -12,12 +12,13 @@ import pytest
 
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.attempts import TaskSpec
+from fabric.agent.engine import Services
 from fabric.agent.pipes import Pipes
 from fabric.agent.stream_tasks.mailbox import Mailbox
-from fabric.agent.tasks import Services, TaskRun
+from fabric.agent.tasks import TaskRun
 from fabric.cancellation import Cancellation
 from fabric.control import control_pb2 as pb
-from fabric.errors import ExpressionError, FabricError, InternalError, StorageError
+from fabric.errors import ExpressionError, InternalError, StorageError
 from fabric.flight.inprocess import InProcessTransport
 from fabric.ids import TaskId
 from fabric.operators.expressions.errors import as_fabric
@@ -105,28 +106,14 @@ class FakeEngine:
     def has_functions(self, root: Node) -> bool:
         return False
 
-    def schema_of(self, root: Node) -> pa.Schema:
-        return SCHEMA
-
     def execute(self, root: Node, inputs: Any, splits: Any, target_partitions: int) -> FakeStream:
         return FakeStream(self.fragment(inputs, splits))
 
     def chain(self, root: Node) -> FakeChain:
         return FakeChain(self.limit)
 
-    def open_sink(self, target: object, *about: object) -> FakeSink:
+    def open_sink(self, root: Sink, spec: TaskSpec) -> FakeSink:
         return self.sink
-
-    def publish(self, handles: Sequence[bytes]) -> None: ...
-
-    def abandon(self, handles: Sequence[bytes]) -> None: ...
-
-    def discard(self, fragment: bytes, job: str, stage: int) -> None: ...
-
-    def drop(self, handles: Sequence[bytes]) -> None: ...
-
-    def as_fabric(self, error: BaseException) -> FabricError:
-        return as_fabric(error)
 
 
 class Agent:

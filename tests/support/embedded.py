@@ -16,10 +16,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from fabric._cython.shuffle.store.store import Store
-from fabric.agent.engine import Engine, FabricEngine
+from fabric.agent.engine import Engine, Services
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotPool
-from fabric.agent.tasks import Services
 from fabric.clock import Clock, SystemClock
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
@@ -86,7 +85,7 @@ def embedded_pair(
     With a `pool`, which the caller closes, tasks with Python functions have processes of their own.
     """
     signer = Signer(secrets.token_bytes(32))
-    clock, engine = clock or SystemClock(), engine or FabricEngine(signer)
+    clock, engine = clock or SystemClock(), engine or Engine(signer)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-test-")))
         config = config or CoordinatorConfig(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fabric._cython.shuffle.store.budget import Budget
 from fabric._cython.shuffle.store.store import Store
-from fabric.agent.engine import FabricEngine
+from fabric.agent.engine import Engine, Services
 from fabric.agent.process.folders import AgentFolder, SpillFolders
 from fabric.agent.process.memory import (
     GiveBackTimes,
@@ -30,7 +30,6 @@ from fabric.agent.process.memory import (
 from fabric.agent.process.watchdog import Came, Watchdog, engine_runtime, thread_runtime
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotLimits, SlotPool
-from fabric.agent.tasks import Services
 from fabric.clock import SystemClock
 from fabric.config import TLS, AgentConfig, CheckpointConfig, FabricHome
 from fabric.control import control_pb2 as pb
@@ -163,7 +162,7 @@ class AgentProcess:
             agent_id=self.agent_id,
             store=store,
             transport=transport,
-            engine=FabricEngine(self._signer, self._fragment_memory()),
+            engine=Engine(self._signer, self._fragment_memory()),
             clock=self._clock,
             slots=self._slot_processes,
             scratch=_scratch(self._folder),

@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.agent.slot import slot_pb2 as sp
-from fabric.agent.slot.process import SlotProcess
 from fabric.agent.slot.supervisor import SlotSupervisor
 from fabric.checkpoint.manifest import FileRecord
 from fabric.control.errors import from_detail
@@ -27,13 +26,13 @@ from fabric.plan.schema import schema_of, sides_at
 
 
 class SlotChain:
-    """The chain of the stage `top` in `slot`; a context: leaving it without an error ends it well.
+    """The chain of the stage `top` in a slot; a context: leaving it without an error ends it well.
 
     One thread calls it; what `on_barrier` returns may be waited for in another.
     """
 
-    def __init__(self, slot: SlotProcess, supervisor: SlotSupervisor, top: Node) -> None:
-        self._slot, self._supervisor = slot, supervisor
+    def __init__(self, supervisor: SlotSupervisor, top: Node) -> None:
+        self._slot, self._supervisor = supervisor.slot, supervisor
         self._schema = schema_of(top)
         self._sides = sides_at(top)
         self._aside: dict[str, Batches] = {}

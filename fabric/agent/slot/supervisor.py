@@ -20,10 +20,11 @@ import pyarrow as pa
 from fabric.agent.attempts import TaskSpec
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.calls import Call
-from fabric.agent.slot.pool import SlotLimits
+from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.agent.slot.process import HangsError, SlotEndedError, SlotProcess, TooLargeError
+from fabric.cancellation import Cancellation
 from fabric.errors import ConfigError, ExternalError, FabricError, InternalError, UserError
-from fabric.operators.functions.trust import placed_functions
+from fabric.operators.functions.trust import functions_of, placed_functions
 from fabric.operators.functions.user_code import number_of
 from fabric.plan.nodes import KeyedProcess, Node
 from fabric.plan.walk import walk
@@ -40,11 +41,21 @@ STACK_LINES_MAX = 20
 _OURS = re.compile(r'File ".*fabric/operators/functions/')
 
 
+@contextmanager
+def supervised(
+    slots: SlotPool, spec: TaskSpec, root: Node, cancellation: Cancellation
+) -> Iterator[SlotSupervisor]:
+    """A slot for the task `spec`, which is killed when the task is cancelled."""
+    compiles = any(udf.kind == "numba" for udf in functions_of(root))
+    with slots.slot(spec.id.job, compiles=compiles) as slot, cancellation.waking(slot.kill):
+        yield SlotSupervisor(slot, slots.limits, spec, root)
+
+
 class SlotSupervisor:
     """The slot of the task `spec`, whose stage is `root`; belongs to the task's thread."""
 
     def __init__(self, slot: SlotProcess, limits: SlotLimits, spec: TaskSpec, root: Node) -> None:
-        self._slot, self._limits, self._root = slot, limits, root
+        self.slot, self.limits, self._root = slot, limits, root
         self._timeouts = timeouts(root)
         self._until_stuck_s = {number: s + STUCK_S for number, s in self._timeouts.items()}
         self._names = {"job": spec.id.job, "task": str(spec.id)}
@@ -59,32 +70,30 @@ class SlotSupervisor:
         try:
             yield
         except TooLargeError as error:
-            limits = self._limits
+            limits = self.limits
             raise too_large(
                 error.taken_bytes, limits.bytes_max, self._running(), as_set=limits.is_set
             ) from None
         except SlotEndedError:
             running = self._running()
-            status = self._slot.end()
+            status = self.slot.end()
             if self._dump:
                 at = stack_of_function("\n".join(self._dump))
                 _log.warning("a task's process crashed", **self._names, why=self._dump[0], at=at)
             raise crashed(status, running) from None
         except HangsError as error:
             running = self._function(error.call)
-            _log.warning(
-                "a function hangs", **self._names, at=stack_of_function(self._slot.stack())
-            )
+            _log.warning("a function hangs", **self._names, at=stack_of_function(self.slot.stack()))
             raise self._late(error, running) from None
 
     def receive(self) -> sp.FromSlot:
         """What the slot says next, see `SlotProcess.receive`."""
-        limits = self._limits
-        return self._slot.receive(limits.batch_s, limits.bytes_max, self._until_stuck_s)
+        limits = self.limits
+        return self.slot.receive(limits.batch_s, limits.bytes_max, self._until_stuck_s)
 
     def checked(self, placed: sp.Placed, schema: pa.Schema) -> pa.RecordBatch:
         """Rows that a function may have made; what is wrong in them would kill this process."""
-        batch = self._slot.channel.batch(placed)
+        batch = self.slot.channel.batch(placed)
         found = batch.schema
         if found.names != schema.names or found.types != schema.types:
             raise InternalError(f"the stage makes {schema}, its slot made {found}")
@@ -115,7 +124,7 @@ class SlotSupervisor:
 
     def _running(self) -> Function | None:
         """The function that runs now."""
-        return self._function(self._slot.calls.oldest())
+        return self._function(self.slot.calls.oldest())
 
     def _function(self, call: Call | None) -> Function | None:
         return functions_by_number(self._root).get(call.function) if call else None

@@ -7,20 +7,17 @@ makes the next ones meanwhile, and no more than those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from fabric.agent.attempts import TaskSpec
 from fabric.agent.slot import slot_pb2 as sp
-from fabric.agent.slot.pool import SlotLimits
-from fabric.agent.slot.process import SlotProcess
 from fabric.agent.slot.supervisor import SlotSupervisor
 from fabric.control.errors import from_detail
 from fabric.errors import InternalError
 from fabric.io import places, sources
-from fabric.operators.functions.trust import functions_of
+from fabric.operators.fragment.session import Input
 from fabric.plan.nodes import Node, Scan
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileSource, Split
@@ -35,31 +32,12 @@ TAKE_ITEMS, TAKE_BYTES = 16, 2 << 20
 Items = Iterator[tuple[int, pa.RecordBatch | None]]
 
 
-class Stored(Protocol):
-    """Complete rows of an edge that need not be in memory."""
-
-    @property
-    def n_rows(self) -> int:
-        """How many there are."""
-
-    @property
-    def n_bytes(self) -> int:
-        """About how many bytes."""
-
-    def parts(self) -> Sequence[Callable[[], Iterator[pa.RecordBatch]]]:
-        """Calls that read a part each."""
-
-
-Input = Sequence[pa.RecordBatch] | Stored
-
-
 class SlotTask:
     """`rows` is what the task puts out; the iterator belongs to the task's thread."""
 
     def __init__(
         self,
-        slot: SlotProcess,
-        limits: SlotLimits,
+        supervisor: SlotSupervisor,
         spec: TaskSpec,
         root: Node,
         *,
@@ -67,11 +45,11 @@ class SlotTask:
         inputs: Mapping[int, Input],
         splits: Mapping[int, Sequence[Split]],
     ) -> None:
-        self._slot, self._limits, self._spec, self._root = slot, limits, spec, root
+        self._slot, self._limits = supervisor.slot, supervisor.limits
+        self._supervisor, self._spec, self._root = supervisor, spec, root
         self._items, self._inputs, self._splits = items, dict(inputs), splits
         self._schema = schema_of(root)
         self._readers: dict[int, Items] = {}
-        self._supervisor = SlotSupervisor(slot, limits, spec, root)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Run it; raises what it failed by."""
@@ -180,11 +158,6 @@ class SlotTask:
                 split = self._splits[ask.scan_id][ask.split]
                 return sources.read_split(node.source, node.schema, split, list(ask.columns))
         raise InternalError(f"a slot wants to read scan {ask.scan_id}")
-
-
-def compiles_functions(root: Node) -> bool:
-    """Whether Numba compiles a function of `root`."""
-    return any(udf.kind == "numba" for udf in functions_of(root))
 
 
 def _at(edge: int, batches: Iterable[pa.RecordBatch]) -> Items:

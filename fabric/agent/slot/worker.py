@@ -26,6 +26,7 @@ from threading import Lock
 
 import pyarrow as pa
 
+from fabric.agent.attempts import scan_splits
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.calls import CallPage
 from fabric.agent.slot.chain_server import step_until_closed
@@ -33,9 +34,9 @@ from fabric.agent.slot.channel import Channel, ChannelClosedError
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import CancelledError, InternalError
-from fabric.operators.chain import build_chain
+from fabric.operators.chain import build_chain, rows_through
 from fabric.operators.expressions.errors import as_fabric
-from fabric.operators.fragment import execute_fragment
+from fabric.operators.fragment import FragmentStream, execute_fragment
 from fabric.operators.fragment.scan import read_schema
 from fabric.operators.fragment.session import FragmentMemory, Input
 from fabric.operators.functions.trust import functions_of, vouch
@@ -44,7 +45,7 @@ from fabric.plan.codec import decode
 from fabric.plan.nodes import Node, Scan, Sink
 from fabric.plan.sources import Split
 
-Batches = Generator[pa.RecordBatch, None, None]
+Batches = Generator[pa.RecordBatch] | FragmentStream
 
 LATE = (
     "cloudpickle",
@@ -120,22 +121,16 @@ def _rows(agent: Agent, run: sp.Run) -> Batches:
         vouch(udf.payload)
     if isinstance(root, Sink):
         root = root.input
-    return _chained(agent, root) if run.kind == pb.STAGE_CHAIN else _fragment(agent, root, run)
-
-
-def _chained(agent: Agent, root: Node) -> Batches:
-    chain = build_chain(root)
-    for edge, batch in agent.items():
-        yield from chain.on_end(edge) if batch is None else chain.on_batch(edge, batch)
-        if chain.done:
-            return
+    if run.kind == pb.STAGE_CHAIN:
+        return rows_through(build_chain(root), agent.items())
+    return _fragment(agent, root, run)
 
 
 def _fragment(agent: Agent, root: Node, run: sp.Run) -> Batches:
     memory = None
     if run.pool_bytes:
         memory = FragmentMemory(run.pool_bytes, tuple(map(Path, run.spill_folders)))
-    batches = execute_fragment(
+    return execute_fragment(
         root,
         {given.edge: agent.rows_of(given) for given in run.inputs},
         agent.splits(run.scans),
@@ -143,8 +138,6 @@ def _fragment(agent: Agent, root: Node, run: sp.Run) -> Batches:
         read=agent.read_split,
         memory=memory,
     )
-    with closing(batches):
-        yield from batches
 
 
 class Agent:
@@ -198,10 +191,7 @@ class Agent:
 
     def splits(self, scans: Sequence[pb.ScanSplits]) -> dict[int, list[Split]]:
         """What each scan reads."""
-        for scan in scans:
-            self._splits[scan.scan_id] = [
-                Split(s.uri, s.begin, s.end, s.ticket, s.n_rows, s.n_bytes) for s in scan.splits
-            ]
+        self._splits = scan_splits(scans)
         return self._splits
 
     def read_split(self, node: Scan, split: Split) -> Iterator[pa.RecordBatch]:

@@ -13,18 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from fabric import failpoints
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.ids import new_id
+from fabric.io.sinks.protocol import SinkWriter
 from fabric.operators.contract import Files, Snapshot, SnapshotReader, SnapshotWriter
 from fabric.operators.snapshots import Joint, hashes_of, parts_of
-
-if TYPE_CHECKING:
-    from fabric.io.sinks.protocol import StreamWriter
 
 _STATE = "state"
 
@@ -116,7 +114,7 @@ class StatefulWriter(Protocol):
 class StreamSink:
     """Rows, barriers and what came of them; `rows` counts all since the stream began."""
 
-    def __init__(self, node: str, writer: StreamWriter) -> None:
+    def __init__(self, node: str, writer: SinkWriter) -> None:
         self.node, self.writer = node, writer
         self.rows, self.is_broken = 0, False
         """Broken: it did not prepare what was written, which ends the task."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from fabric.checkpoint.manifest import FINAL
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import all_owners
 from fabric.errors import NotFoundError, PeerLostError, PlanError
@@ -18,11 +19,11 @@ from fabric.flight.descriptor import PutPath
 from fabric.flight.owners import Spread
 from fabric.ids import TaskId
 from fabric.io.dataset.access import DatasetAccess, current
-from fabric.io.sinks.protocol import Handle, grouped
+from fabric.io.sinks.protocol import Handle, SinkWriter, grouped
 from fabric.plan.targets import DatasetTarget
 
 
-class DatasetSink:
+class DatasetSink(SinkWriter):
     """One task's writer; tasks with the same `key` share a transaction."""
 
     def __init__(
@@ -40,7 +41,7 @@ class DatasetSink:
         """Send rows to their owners."""
         self._spread.write(batch)
 
-    def prepare(self) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """Wait until the rows lie durably with their owners."""
         receipt = self._spread.seal()
         put = self._put

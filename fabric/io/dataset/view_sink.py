@@ -34,7 +34,7 @@ from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
 from fabric.io.dataset.access import current
 from fabric.io.dataset.views import I64, KEPT_S, NOTHING, U64, Fresh, Keys, Moment, Version
-from fabric.io.sinks.protocol import Handle, grouped
+from fabric.io.sinks.protocol import Handle, SinkWriter, grouped
 from fabric.plan.targets import DatasetTarget
 from fabric.state.backend import SnapshotReader
 from fabric.state.column_stores import ColumnStore, column_engine, open_column_store, stored_type
@@ -58,8 +58,8 @@ class Place(NamedTuple):
     run: int
 
 
-class ViewWriter:
-    """See `StreamWriter`; besides, its rows are part of the checkpoint.
+class ViewWriter(SinkWriter):
+    """See `SinkWriter`; besides, its rows are part of the checkpoint.
 
     `get` and `wanted` are called in any thread, everything else in that of the task, to which the
     store belongs: readers never wait for it.
@@ -114,7 +114,7 @@ class ViewWriter:
         if self._n_fresh >= FRESH_ROWS:
             self._flush()
 
-    def prepare(self, checkpoint: int) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """Have a version of all rows; the handle shows it."""
         transaction = self.prefix + moment_at(checkpoint)
         self._flush()
@@ -140,9 +140,6 @@ class ViewWriter:
             old = self._passed(checkpoint, time.monotonic())
         for transaction in old:
             self._discard(transaction)
-
-    def interrupt(self) -> None:
-        """It waits for nobody."""
 
     def abandon(self) -> None:
         """Nobody reads here any more, but what is a file."""

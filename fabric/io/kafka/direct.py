@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
+from fabric.checkpoint.manifest import FINAL
 from fabric.errors import (
     AuthError,
     CancelledError,
@@ -25,7 +26,7 @@ from fabric.io.kafka.library import client
 from fabric.io.kafka.producers import producer_settings, send_batch
 from fabric.io.kafka.records import Records
 from fabric.io.kafka.refusals import MENDABLE, REFUSED_S, Admission
-from fabric.io.sinks.protocol import portions
+from fabric.io.sinks.protocol import SinkWriter, portions
 from fabric.plan.targets import KafkaTarget
 from fabric.telemetry.logs import logger
 
@@ -40,8 +41,8 @@ SENT_ROWS = 4_096
 _log = logger("fabric.kafka")
 
 
-class Direct:
-    """See `StreamWriter`: sends records as they come; a barrier waits for acknowledgements.
+class Direct(SinkWriter):
+    """See `SinkWriter`: sends records as they come; a barrier waits for acknowledgements.
 
     It retries while no broker accepts records, so records in flight may be sent twice. If brokers
     keep rejecting it, the task fails. Rejected rows are lost to the producer, so if the right is
@@ -66,22 +67,19 @@ class Direct:
                 writer, part = self._opened(), made.slice(begin, SENT_ROWS)
                 self._until(writer, partial(send_batch, writer, self._target, part, lambda: TRY_S))
 
-    def prepare(self, checkpoint: int = 0) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """Wait for the acknowledgements; a rejected record fails the task, which sends it again."""
         with self._at_work():
             if self._writer is not None:
                 self._until(self._writer, partial(self._writer.flush, TRY_S))
         return portions([])
 
-    def on_complete(self, checkpoint: int) -> None:
-        """Do nothing: the records were sent before the barrier."""
-
     def interrupt(self) -> None:
-        """See `StreamWriter.interrupt`."""
+        """See `SinkWriter.interrupt`."""
         self._interrupted.set()
 
     def abandon(self) -> None:
-        """See `StreamWriter.abandon`."""
+        """See `SinkWriter.abandon`."""
         self._abandoned = True
         self._interrupted.set()
         self._close()

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric.checkpoint.manifest import FINAL
 from fabric.errors import (
     CancelledError,
     FabricError,
@@ -35,7 +36,6 @@ from fabric.io.sinks.protocol import (
     Epochs,
     Handle,
     SinkWriter,
-    StreamWriter,
     portions,
     whole_or_none,
 )
@@ -59,7 +59,7 @@ _log = logger("fabric.kafka")
 
 def open_stream(
     target: KafkaTarget, schema: pa.Schema, task: TaskId, n_tasks: int, *, run: int, folder: str
-) -> StreamWriter:
+) -> SinkWriter:
     """One task's writer of a stream; `run` increases with each restore."""
     records = Records(target, schema)
     if target.guarantee == "at_least_once":
@@ -80,7 +80,7 @@ def open_sink(
     return Portion(target, records, folder, task, place, number=1, bounded=True)
 
 
-class Portion:
+class Portion(SinkWriter):
     """See `SinkWriter`: a file of staged records, created with the first record."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Portion:
         """The portion's file, if it has one."""
         return self._file.path if self._file is not None else None
 
-    def prepare(self) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """See `SinkWriter.prepare`."""
         if self._file is None:
             return portions([])
@@ -159,13 +159,13 @@ class Bounded(Epochs):
         """Whether `write` is blocked by unpublished records now."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `StreamWriter.write`; blocks as the class describes."""
+        """See `SinkWriter.write`; blocks as the class describes."""
         if self._current is not None and self._current.n_bytes >= AHEAD_BYTES:
             self._wait(self._current.n_bytes)
         super().write(batch)
 
-    def prepare(self, checkpoint: int) -> bytes:
-        """See `StreamWriter.prepare`."""
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
+        """See `SinkWriter.prepare`."""
         handle, portion = super().prepare(checkpoint), self._current
         if portion is not None and portion.path is not None:
             self._sizes.append((checkpoint, portion.path, portion.n_bytes))
@@ -173,17 +173,17 @@ class Bounded(Epochs):
         return handle
 
     def on_complete(self, checkpoint: int) -> None:
-        """See `StreamWriter.on_complete`."""
+        """See `SinkWriter.on_complete`."""
         super().on_complete(checkpoint)
         self._complete = checkpoint
         self._forget_published()
 
     def interrupt(self) -> None:
-        """See `StreamWriter.interrupt`."""
+        """See `SinkWriter.interrupt`."""
         self._interrupted.set()
 
     def abandon(self) -> None:
-        """See `StreamWriter.abandon`."""
+        """See `SinkWriter.abandon`."""
         self._interrupted.set()
         super().abandon()
 

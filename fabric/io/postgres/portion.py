@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric import failpoints
+from fabric.checkpoint.manifest import FINAL
 from fabric.errors import (
     DataError,
 )
@@ -24,7 +25,7 @@ from fabric.io.postgres.session import Session
 from fabric.io.postgres.staging import KIND, ROW, Place, Staging
 from fabric.io.postgres.table import Layout, listed, table_name
 from fabric.io.postgres.types import ColumnType
-from fabric.io.sinks.protocol import Handle, whole_or_none
+from fabric.io.sinks.protocol import Handle, SinkWriter, whole_or_none
 from fabric.plan.targets import PostgresTarget
 
 OPEN_S = 60.0
@@ -32,7 +33,7 @@ OPEN_S = 60.0
 at once."""
 
 
-class Portion:
+class Portion(SinkWriter):
     """See `SinkWriter`: a staging table; without rows there is none."""
 
     def __init__(
@@ -66,7 +67,7 @@ class Portion:
                     self._copy.write(memoryview(buffer))
         self._rows += batch.num_rows
 
-    def prepare(self) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """See `SinkWriter.prepare`: committed, unless a newer run of the job has begun."""
         with whole_or_none(self):
             if self._copying is not None:

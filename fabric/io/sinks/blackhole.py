@@ -19,17 +19,18 @@ from threading import Event
 
 import pyarrow as pa
 
+from fabric.checkpoint.manifest import FINAL
 from fabric.errors import CancelledError
 from fabric.ids import check_name
 from fabric.io.live import Feed
-from fabric.io.sinks.protocol import Handle, portions
+from fabric.io.sinks.protocol import Handle, SinkWriter, portions
 from fabric.plan.targets import GateTarget
 
 POLL_S = 0.02
 
 
-class Blackhole:
-    """See `StreamWriter`.
+class Blackhole(SinkWriter):
+    """See `SinkWriter`.
 
     >>> Blackhole().prepare(1)
     b'{"v": 1, "kind": "portions", "of": []}'
@@ -38,22 +39,16 @@ class Blackhole:
     def write(self, batch: pa.RecordBatch) -> None:
         """Drop rows."""
 
-    def prepare(self, checkpoint: int) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """There is nothing to make durable."""
         return portions([])
-
-    def on_complete(self, checkpoint: int) -> None:
-        """Nothing waits for it."""
-
-    def interrupt(self) -> None:
-        """It waits for nobody."""
 
     def abandon(self) -> None:
         """Nothing was written."""
 
 
 class Live(Blackhole):
-    """See `StreamWriter`; like where nothing is kept, there is nothing to publish or abandon."""
+    """See `SinkWriter`; like where nothing is kept, there is nothing to publish or abandon."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed, self._interrupted = feed, False
@@ -64,7 +59,7 @@ class Live(Blackhole):
             self._feed.put(batch, lambda: self._interrupted)
 
     def interrupt(self) -> None:
-        """See `StreamWriter`."""
+        """See `SinkWriter`."""
         self._interrupted = True
         self._feed.wake()
 
@@ -75,7 +70,7 @@ def gate_file(name: str) -> Path:
     return Path(folder) / check_name(name, "gate")
 
 
-class GateSink:
+class GateSink(SinkWriter):
     """Waits at `prepare`; `abandon` from another thread ends the wait."""
 
     def __init__(self, target: GateTarget) -> None:
@@ -89,7 +84,7 @@ class GateSink:
             raise CancelledError(f"gate {self.name} was abandoned")
         self.n_rows += batch.num_rows
 
-    def prepare(self) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """Wait for the gate; raises `CancelledError` once abandoned."""
         while not self._file.exists():
             if self._abandoned.wait(POLL_S):

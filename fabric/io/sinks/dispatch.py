@@ -21,7 +21,7 @@ from fabric.config import StateBackend
 from fabric.errors import InternalError, PlanError
 from fabric.ids import TaskId
 from fabric.io import places
-from fabric.io.sinks.protocol import Epochs, Handle, SinkWriter, StreamWriter, unfolded
+from fabric.io.sinks.protocol import Epochs, Handle, SinkWriter, unfolded
 from fabric.plan.targets import (
     BlackholeTarget,
     DatasetTarget,
@@ -251,7 +251,7 @@ def open_stream_sink(
     folder: str = "",
     scratch: Path | None = None,
     state: StateBackend = "memory",
-) -> StreamWriter:
+) -> SinkWriter:
     """One task's writer; `run` is the same for all tasks and greater after each restore.
 
     `folder` is that of the checkpoints, the same for all hosts. A view keeps its rows as the job

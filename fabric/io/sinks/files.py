@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric.checkpoint.manifest import FINAL
 from fabric.errors import CancelledError, ConfigError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import places
@@ -28,7 +29,7 @@ from fabric.io.sinks import overwrite
 from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
-from fabric.io.sinks.protocol import Handle, whole_or_none
+from fabric.io.sinks.protocol import Handle, SinkWriter, whole_or_none
 from fabric.io.sinks.stream_folders import check_above, synced
 from fabric.plan.targets import FileTarget
 
@@ -72,7 +73,7 @@ def open_sink(target: FileTarget, schema: pa.Schema, task: TaskId, n_tasks: int)
     return FileSink(target, schema, task)
 
 
-class FileSink:
+class FileSink(SinkWriter):
     """Writes the parts of one task; see `SinkWriter`."""
 
     def __init__(self, target: FileTarget, schema: pa.Schema, task: TaskId) -> None:
@@ -96,7 +97,7 @@ class FileSink:
             self._parts.write(batch)
         self._rows += batch.num_rows
 
-    def prepare(self) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """Finish the files and force them to the disk."""
         with self._guard():
             self._parts.close()

@@ -1,9 +1,9 @@
 """What every sink has, the handle that names prepared output, and output cut at barriers.
 
-One job: `SinkWriter` of bounded jobs, `StreamWriter` of streams, and `Handle`: JSON with a version
-and a kind, so that any agent can publish what another one prepared.
+One job: `SinkWriter`, of bounded jobs and of streams, and `Handle`: JSON with a version and a kind,
+so that any agent can publish what another one prepared.
 
-`Epochs` is a `StreamWriter` over one `SinkWriter` a portion. A portion is what a task wrote between
+`Epochs` is a `SinkWriter` over one `SinkWriter` a portion. A portion is what a task wrote between
 two barriers. When a checkpoint is given up while the job goes on, the rows before its barrier still
 belong to the next one: so a handle names all portions that are not known to be complete, and to
 publish a portion twice is to publish it once.
@@ -12,13 +12,15 @@ publish a portion twice is to publish it once.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pyarrow as pa
 
+from fabric.checkpoint.manifest import FINAL
 from fabric.errors import CancelledError, InternalError
 
 VERSION = 1
@@ -26,17 +28,30 @@ PORTIONS = "portions"
 """The kind of a handle that is several others."""
 
 
-class SinkWriter(Protocol):
-    """One task's output to the outside."""
+class SinkWriter(ABC):
+    """One task's output to the outside, of a bounded job or of a stream."""
 
+    @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows aside; nobody sees them yet."""
 
-    def prepare(self) -> bytes:
-        """Make all rows durable; returns the handle that publishes or abandons them."""
+    @abstractmethod
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
+        """Make all rows durable; returns the handle that publishes or abandons them.
 
+        Called at the barrier of `checkpoint`, and once at the end (`FINAL`): of a bounded job, the
+        only time.
+        """
+
+    def on_complete(self, checkpoint: int) -> None:  # noqa: B027 (most need not care)
+        """`checkpoint` is complete: its handle has been written down, and will be published."""
+
+    def interrupt(self) -> None:  # noqa: B027 (most wait for nobody, or not for long)
+        """The task is cancelled: wait for nobody any more; may be called from any thread."""
+
+    @abstractmethod
     def abandon(self) -> None:
-        """Remove everything written; may be called from any thread, at any time, twice."""
+        """Remove what no handle names; may be called from any thread, at any time, twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,35 +129,8 @@ def whole_or_none(writer: SinkWriter) -> Iterator[None]:
         raise
 
 
-class StreamWriter(Protocol):
-    """One task's output to the outside."""
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows aside; nobody sees them yet."""
-
-    def prepare(self, checkpoint: int) -> bytes:
-        """At the barrier of `checkpoint`: make all rows durable; the handle publishes them."""
-
-    def on_complete(self, checkpoint: int) -> None:
-        """`checkpoint` is complete: its handle has been written down, and will be published."""
-
-    def interrupt(self) -> None:
-        """The task is cancelled: wait for nobody any more; may be called from any thread."""
-
-    def abandon(self) -> None:
-        """Remove what no handle names; may be called from any thread, at any time, twice."""
-
-
-@runtime_checkable
-class Breakable(Protocol):
-    """A portion that may wait for somebody who does not answer."""
-
-    def interrupt(self) -> None:
-        """Wait no longer; may be called from any thread."""
-
-
-class Epochs:
-    """See `StreamWriter`; `open_portion` is given the last barrier that this task has seen."""
+class Epochs(SinkWriter):
+    """See `SinkWriter`; `open_portion` is given the last barrier that this task has seen."""
 
     def __init__(self, open_portion: Callable[[int], SinkWriter]) -> None:
         self._open_portion = open_portion
@@ -152,7 +140,7 @@ class Epochs:
         self._abandoned = False
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `StreamWriter.write`."""
+        """See `SinkWriter.write`."""
         if self._abandoned:
             raise CancelledError("writing to this sink was abandoned")
         if not batch.num_rows:
@@ -161,28 +149,28 @@ class Epochs:
             self._portion = self._open_portion(self._since)
         self._portion.write(batch)
 
-    def prepare(self, checkpoint: int) -> bytes:
-        """See `StreamWriter.prepare`."""
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
+        """See `SinkWriter.prepare`."""
         if self._abandoned:
             raise CancelledError("writing to this sink was abandoned")
         if self._portion is not None:
-            handle = self._portion.prepare()
+            handle = self._portion.prepare(checkpoint)
             self._prepared.append((checkpoint, handle))
             self._portion = None
         self._since = checkpoint
         return portions([handle for _, handle in self._prepared])
 
     def on_complete(self, checkpoint: int) -> None:
-        """See `StreamWriter.on_complete`."""
+        """See `SinkWriter.on_complete`."""
         self._prepared = [(id, handle) for id, handle in self._prepared if id > checkpoint]
 
     def interrupt(self) -> None:
-        """See `StreamWriter.interrupt`: others than these wait for their writers' time-outs."""
-        if isinstance(portion := self._portion, Breakable):
+        """See `SinkWriter.interrupt`."""
+        if (portion := self._portion) is not None:
             portion.interrupt()
 
     def abandon(self) -> None:
-        """See `StreamWriter.abandon`."""
+        """See `SinkWriter.abandon`."""
         self._abandoned = True
         if (portion := self._portion) is not None:
             portion.abandon()

@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric import failpoints
+from fabric.checkpoint.manifest import FINAL
 from fabric.errors import (
     CancelledError,
     ConfigError,
@@ -41,7 +42,7 @@ from fabric.io.sinks import claims
 from fabric.io.sinks.compaction import Merged, finish_merge, merge_small, ranges, size_of, without
 from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
-from fabric.io.sinks.protocol import Handle, grouped, whole_or_none
+from fabric.io.sinks.protocol import Handle, SinkWriter, grouped, whole_or_none
 from fabric.io.sinks.stream_folders import Folders, check_above, synced, write_whole
 from fabric.plan.targets import StreamFileTarget
 
@@ -85,7 +86,7 @@ def portion_opener(
     return lambda since: Portion(target, schema, task, (run, next(numbers)))
 
 
-class Portion:
+class Portion(SinkWriter):
     """See `SinkWriter`: as many files as its rows need."""
 
     def __init__(
@@ -103,7 +104,7 @@ class Portion:
         with whole_or_none(self), writing(self._target.path):
             self._parts.write(batch)
 
-    def prepare(self) -> bytes:
+    def prepare(self, checkpoint: int = FINAL) -> bytes:
         """See `SinkWriter.prepare`."""
         with whole_or_none(self), writing(self._target.path):
             self._parts.close()

@@ -22,8 +22,10 @@ import fabric
 from fabric import DataFrame, arrow_udf, col, udf
 from fabric.agent.attempts import TaskSpec
 from fabric.agent.slot.pool import HEADROOM_BYTES, SlotLimits, SlotPool
+from fabric.agent.slot.supervisor import supervised
 from fabric.agent.slot.task import SlotTask
 from fabric.agent.slot.worker import PUTS_MAX
+from fabric.cancellation import Cancellation
 from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
 from fabric.errors import (
@@ -190,8 +192,8 @@ def test_a_slot_is_never_far_ahead_of_who_takes_its_rows(slots: Slots, tmp_path:
     )
     batch = pa.record_batch([pa.array([1, 2])], schema=schema)
     items: Any = iter([*[(0, batch)] * 50, (0, None)])
-    with slots.pool.slot("job-ahead") as slot:
-        task = SlotTask(slot, slots.pool.limits, spec, root, items=items, inputs={}, splits={})
+    with supervised(slots.pool, spec, root, Cancellation()) as supervisor:
+        task = SlotTask(supervisor, spec, root, items=items, inputs={}, splits={})
         taken = 0
         for rows in task.rows():
             taken += 1

@@ -9,7 +9,7 @@ import cloudpickle
 import pyarrow as pa
 import pytest
 
-from fabric.agent.engine import FabricEngine
+from fabric.agent.engine import Engine
 from fabric.errors import AuthError, PlanError
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.functions.trust import check_functions, load, signed
@@ -42,7 +42,7 @@ def test_a_signed_function_is_loaded_after_the_check() -> None:
     udf = udf_of(node)
     with pytest.raises(AuthError, match="the function more was not signed by this fabric"):
         load(udf)
-    FabricEngine(SIGNER).decode(encode(Plan(node)))
+    Engine(SIGNER).decode(encode(Plan(node)))
     assert load(udf)(1) == 2
     batch = pa.record_batch({"a": [1, None]})
     assert compile_expr(udf, SCHEMA)(batch).to_pylist() == [2, None]
@@ -57,7 +57,7 @@ def test_what_was_not_signed_never_runs() -> None:
 
     udf = Udf("bomb", (Column("a"),), pa.int64(), "row", cloudpickle.dumps(Bomb()))
     node = Select(StageInput(0, SCHEMA), (Alias(udf, "b"),))
-    for engine in (FabricEngine(), FabricEngine(SIGNER)):
+    for engine in (Engine(), Engine(SIGNER)):
         with pytest.raises(AuthError):
             engine.decode(encode(Plan(node)))
     with pytest.raises(AuthError):
