@@ -8,7 +8,7 @@ Every expression means what Spark 4.3 says in ANSI mode, in all places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as Choice
@@ -256,12 +256,6 @@ def kept_names(exprs: Iterable[Expr]) -> dict[str, str]:
         if isinstance(bare, Column):
             found.setdefault(bare.name, output_name(expr))
     return found
-
-
-def sorted_over(keys: Sequence[SortKey], exprs: Sequence[Expr]) -> tuple[SortKey, ...]:
-    """The sort keys over other expressions."""
-    pairs = zip(keys, exprs, strict=True)
-    return tuple(SortKey(expr, key.descending, key.nulls_last) for key, expr in pairs)
 
 
 def as_udf(expr: Expr) -> Udf:

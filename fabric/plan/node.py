@@ -7,21 +7,16 @@ optimizer ask any node. The nodes themselves are in `nodes/`, one a file.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
 from fabric.config import StateBackend
 from fabric.errors import PlanError
-from fabric.plan.expr import Expr
-from fabric.plan.wire.tables import WireReader, WireWriter
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from fabric.plan.stream import Stream
+from fabric.plan.expr import Expr, SortKey
+from fabric.plan.stream import Stream
 
 Columns = list[tuple[str, pa.DataType]]
 """Names and types."""
@@ -59,6 +54,8 @@ class Node(_Memo, ABC):
     """What fields may hold in a user's plan, by name."""
     BOUNDS: ClassVar[Mapping[str, float]] = {}
     """The most that fields may hold, by name."""
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ()
+    """The fields with expressions, in reading order: one, none, or a tuple of them or of keys."""
     LOOKS_AT_ROWS: ClassVar[bool] = False
     """Whether it looks at each row alone; more tasks of it means sending rows."""
     HOLDS_ROWS: ClassVar[bool] = False
@@ -82,12 +79,29 @@ class Node(_Memo, ABC):
     @property
     def expressions(self) -> tuple[Expr, ...]:
         """All expressions of the node itself, in reading order."""
-        return ()
+        found: list[Expr] = []
+        for name in self.EXPRESSIONS:
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                found += [one.input if isinstance(one, SortKey) else one for one in value]
+            elif value is not None:
+                found.append(value)
+        return tuple(found)
 
     def with_expressions(self, exprs: tuple[Expr, ...]) -> Self:
         """A copy with `exprs` in the places of `expressions`."""
-        assert not exprs
-        return self
+        rest = iter(exprs)
+        changed: dict[str, Any] = {}
+        for name in self.EXPRESSIONS:
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                changed[name] = tuple(
+                    replace(one, input=next(rest)) if isinstance(one, SortKey) else next(rest)
+                    for one in value
+                )
+            elif value is not None:
+                changed[name] = next(rest)
+        return replace(self, **changed)
 
     # ---- what it puts out
 
@@ -149,20 +163,11 @@ class Node(_Memo, ABC):
         """Whether its operator hands groups down when they take more memory than it may have."""
         return False
 
-    # ---- as text, and on the wire
+    # ---- as text, and on the wire, where its fields say its form (`wire/fields.py`)
 
     @abstractmethod
     def text(self) -> str:
         """The step that makes it, as a user would write it after its input."""
-
-    @abstractmethod
-    def write(self, to: WireWriter) -> Message | str | int:
-        """What stands in its field of `plan.proto`."""
-
-    @classmethod
-    @abstractmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Node:
-        """The node that `message` says; raises `ValueError` for what no writer writes."""
 
     @classmethod
     def n_inputs(cls, message: Any) -> int | None:

@@ -3,7 +3,7 @@
 A place is a frozen description of where a scan reads or a sink writes, without I/O. Places are
 classes in `sources.py` and `targets.py`. A class says all that a plan knows of it: its fields, the
 largest numbers that they may hold, and its text. The form on the wire follows from its fields
-(`wire/places.py`). Reading and writing is `fabric/io`.
+(`wire/fields.py`). Reading and writing is `fabric/io`.
 """
 
 from __future__ import annotations

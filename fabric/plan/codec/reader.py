@@ -32,6 +32,7 @@ from fabric.plan.expr import (
     Udf,
     UdfKind,
 )
+from fabric.plan.wire.fields import read_node
 from fabric.plan.wire.tables import (
     DEPTH_MAX,
     EXPR_DEPTH_MAX,
@@ -158,12 +159,12 @@ class Reader:
         field = message.WhichOneof("kind")
         if field is None:
             raise ValueError("an empty node")
-        kind, found = _KINDS[field], getattr(message, field)
+        kind = _KINDS[field]
         inputs = [_at(self._nodes, index, "node") for index in message.inputs]
-        expected = kind.n_inputs(found)
+        expected = kind.n_inputs(getattr(message, field))
         if expected is not None and len(inputs) != expected:
             raise ValueError(f"a {field} needs {expected} inputs, got {len(inputs)}")
-        return kind.read(inputs, found, self, message.path)
+        return read_node(kind, message, inputs, self)
 
 
 def _frame(message: pb.Frame) -> Frame:

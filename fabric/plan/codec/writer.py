@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
-from google.protobuf.message import Message
 
 from fabric.plan import nodes as n
 from fabric.plan import plan_pb2 as pb
@@ -28,6 +27,7 @@ from fabric.plan.expr import (
     children,
 )
 from fabric.plan.walk import postorder, walk
+from fabric.plan.wire.fields import write_node
 from fabric.plan.wire.tables import (
     DEPTH_MAX,
     EXPR_DEPTH_MAX,
@@ -56,13 +56,7 @@ class Writer:
         for node in walk(plan.root):
             inputs = [self._nodes[id(child)] for child in node.children]
             self._node_depths.add(inputs)
-            message = self._message.nodes.add(path=node.path, inputs=inputs)
-            found, field = node.write(self), node.WIRE
-            if isinstance(found, Message):
-                getattr(message, field).CopyFrom(found)
-                getattr(message, field).SetInParent()  # an empty one, too
-            else:
-                setattr(message, field, found)
+            write_node(node, self._message.nodes.add(path=node.path, inputs=inputs), self)
             self._nodes[id(node)] = len(self._nodes)
         self._message.root = self._nodes[id(plan.root)]
         self._message.types = types_to_bytes(list(self._types))
@@ -81,10 +75,6 @@ class Writer:
         return self._message
 
     # ---- expressions
-    def exprs(self, roots: Iterable[Expr]) -> list[int]:
-        """See `WireWriter`."""
-        return [self.expr(root) for root in roots]
-
     def expr(self, root: Expr) -> int:
         """The index of `root`; it and what is below it are written when they are new."""
 
@@ -128,12 +118,6 @@ class Writer:
                 message.udf.CopyFrom(self._udf(part, below))
             case _:
                 raise ValueError(f"a {type(part).__name__} is not an expression")
-
-    def sort_keys(self, keys: Iterable[SortKey]) -> list[pb.SortKey]:
-        """See `WireWriter`."""
-        keys = list(keys)
-        self.exprs(key.input for key in keys)
-        return self._keys(keys)
 
     def _keys(self, keys: Iterable[SortKey]) -> list[pb.SortKey]:
         """Sort keys whose expressions were written before."""

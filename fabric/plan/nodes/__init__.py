@@ -1,7 +1,8 @@
 """Plan nodes: one frozen logical plan, checked before anything runs. One node a file.
 
 A file says all that there is to know of its node: fields, output columns, what it makes of endless
-rows, its text, its form on the wire. A node takes part when it is among `NODES` here.
+rows, its text. Its form on the wire follows from its fields. A node takes part when it is among
+`NODES` here.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ hold anything) makes the state's name longer. The keys of "final" are columns of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import check_no_aggregates, check_unique, read_by, wanted_of
 from fabric.plan.expr import Agg, Alias, Column, Expr, children, output_name
 from fabric.plan.expr import Literal as Constant
@@ -29,7 +28,6 @@ from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream, endless
 from fabric.plan.types import bounded, is_groupable
 from fabric.plan.walk import rewrite_expr, walk_expr
-from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 AggregatePhase = Literal["single", "partial", "final"]
 
@@ -47,18 +45,9 @@ class Aggregate(Unary):
     phase: AggregatePhase = "single"
 
     WIRE: ClassVar[str] = "aggregate"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("keys", "aggs")
     ROLE: ClassVar[Role] = "group"
     CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {"phase": ("single",)}
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The keys, then the aggregates."""
-        return (*self.keys, *self.aggs)
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> Aggregate:
-        """See `Node.with_expressions`."""
-        n_keys = len(self.keys)
-        return replace(self, keys=exprs[:n_keys], aggs=exprs[n_keys:])
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """The keys, then results or states."""
@@ -143,18 +132,6 @@ class Aggregate(Unary):
         text = f".group_by({columns_text(self.keys)})" if self.keys else ""
         text += f".agg({columns_text(self.aggs)})"
         return text if self.phase == "single" else f"{text} {self.phase}"
-
-    def write(self, to: WireWriter) -> pb.Aggregate:
-        """See `Node.write`."""
-        keys, aggs = to.exprs(self.keys), to.exprs(self.aggs)
-        return pb.Aggregate(keys=keys, aggs=aggs, phase=self.phase)
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Aggregate:
-        """See `Node.read`."""
-        phase = choice(message.phase, AggregatePhase, "phase")
-        keys, aggs = tables.exprs(message.keys), tables.exprs(message.aggs)
-        return cls(inputs[0], keys, aggs, phase, path=path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import hidden_of, time_type, visible, window_type
 from fabric.plan.event_windows import (
     WINDOW_END,
@@ -21,10 +19,8 @@ from fabric.plan.event_windows import (
     window_text,
 )
 from fabric.plan.faults import quoted
-from fabric.plan.node import Columns, Names, Node, Unary
+from fabric.plan.node import Columns, Names, Unary
 from fabric.plan.stream import Stream
-from fabric.plan.wire.tables import WireReader, WireWriter
-from fabric.plan.wire.windows import read_window, write_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +66,3 @@ class AssignWindows(Unary):
     def text(self) -> str:
         """``.assign_windows(tumbling("1 hour"))``."""
         return f".assign_windows({window_text(self.window)})"
-
-    def write(self, to: WireWriter) -> pb.AssignWindows:
-        """See `Node.write`."""
-        return pb.AssignWindows(time=self.time, window=write_window(self.window))
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> AssignWindows:
-        """See `Node.read`."""
-        window = read_window(message.window)
-        if not isinstance(window, Tumbling | Sliding | Cumulative):
-            raise ValueError(f"a {type(window).__name__} window can't be assigned row by row")
-        return cls(inputs[0], message.time, window, path=path)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 
-from fabric.plan import plan_pb2 as pb
-from fabric.plan.node import Columns, Many, Node
+from fabric.plan.node import Columns, Many
 from fabric.plan.schema import schema_of, sides_at
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +38,6 @@ class Branches(Many):
     def text(self) -> str:
         """``branches(2)``."""
         return f"branches({len(self.inputs)})"
-
-    def write(self, to: WireWriter) -> pb.Branches:
-        """See `Node.write`."""
-        return pb.Branches()
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Branches:
-        """See `Node.read`."""
-        return cls(tuple(inputs), path=path)
 
 
 def branch_side(branch: int, tag: str = "") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,9 +10,8 @@ import pyarrow as pa
 from fabric.plan.columns import visible
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Names, Node, Unary
+from fabric.plan.node import Columns, Names, Unary
 from fabric.plan.stream import Stream
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +45,3 @@ class Changes(Unary):
     def text(self) -> str:
         """``.changes()``."""
         return f".changes({'' if self.column == 'row_kind' else quoted(self.column)})"
-
-    def write(self, to: WireWriter) -> str:
-        """See `Node.write`."""
-        return self.column
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Changes:
-        """See `Node.read`."""
-        return cls(inputs[0], message, path=path)

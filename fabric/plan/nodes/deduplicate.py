@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import hidden, key_columns, read_by, time_type, visible
 from fabric.plan.durations import DURATION_US_MAX, lengths_text
 from fabric.plan.expr import Expr, kept_names
 from fabric.plan.faults import quoted
-from fabric.plan.node import Columns, Names, Node
-from fabric.plan.nodes.groups import Groups, Late, read_waiting
+from fabric.plan.node import Columns, Names
+from fabric.plan.nodes.groups import Groups, Late
 from fabric.plan.python import columns_text
 from fabric.plan.stream import KIND, WATERMARK, Stream
-from fabric.plan.wire.tables import WireReader, WireWriter, choice, small
 
 Keep = Literal["first", "last"]
 
@@ -42,6 +40,7 @@ class Deduplicate(Groups):
     rows: bool = False
 
     WIRE: ClassVar[str] = "deduplicate"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("keys",)
     CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "rows": (False,), "kinds": (False,), "keep": get_args(Keep), "late": get_args(Late),
     }  # fmt: skip
@@ -54,15 +53,6 @@ class Deduplicate(Groups):
     def changes_results(self) -> bool:
         """See `Node.changes_results`."""
         return not self.closes and (self.keep == "last" or bool(self.by))
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The keys."""
-        return self.keys
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> Deduplicate:
-        """See `Node.with_expressions`."""
-        return replace(self, keys=exprs)
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """The columns of the input."""
@@ -98,30 +88,3 @@ class Deduplicate(Groups):
         parts += [f"by={quoted(self.by)}"] if self.by else []
         parts += [f"ttl={lengths_text(self.ttl_us)}"] if self.ttl_us else []
         return f".deduplicate({', '.join(parts + self.waiting_text())}){self.results_text()}"
-
-    def write(self, to: WireWriter) -> pb.Deduplicate:
-        """See `Node.write`."""
-        return pb.Deduplicate(
-            keys=to.exprs(self.keys),
-            keep=self.keep,
-            by=self.by,
-            ttl_us=self.ttl_us,
-            waiting=self.write_waiting(),
-            rows=self.rows,
-        )
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> Deduplicate:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            tables.exprs(message.keys),
-            choice(message.keep, Keep, "keep"),
-            message.by,
-            small(message.ttl_us),
-            rows=message.rows,
-            path=path,
-            **read_waiting(message.waiting),
-        )

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Column
 from fabric.plan.faults import quoted, with_article
 from fabric.plan.mend import mended
-from fabric.plan.node import Node, Role, Unary
+from fabric.plan.node import Role, Unary
 from fabric.plan.python import columns_text
 from fabric.plan.stream import Stream, endless
 from fabric.plan.types import is_groupable
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +43,3 @@ class Distinct(Unary):
     def text(self) -> str:
         """``.distinct()``."""
         return ".distinct()"
-
-    def write(self, to: WireWriter) -> pb.Distinct:
-        """See `Node.write`."""
-        return pb.Distinct()
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Distinct:
-        """See `Node.read`."""
-        return cls(inputs[0], path=path)

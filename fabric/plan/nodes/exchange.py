@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.bounds import PARTITIONS_MAX
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.mend import mended
-from fabric.plan.node import Names, Node, Role, Unary
+from fabric.plan.node import Names, Role, Unary
 from fabric.plan.stream import Stream
 from fabric.plan.types import is_groupable
-from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 ExchangeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward"]
 ExchangeMode = Literal["auto", "materialised", "pipelined"]
@@ -111,26 +109,3 @@ class Exchange(Unary):
         if self.compression != "none":
             parts.append(f'compression="{self.compression}"')
         return f".exchange({', '.join(parts)})"
-
-    def write(self, to: WireWriter) -> pb.Exchange:
-        """See `Node.write`."""
-        return pb.Exchange(
-            kind=self.kind,
-            keys=self.keys,
-            n_partitions=self.n_partitions,
-            mode=self.mode,
-            compression="" if self.compression == "none" else self.compression,
-        )
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Exchange:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            choice(message.kind, ExchangeKind, "kind"),
-            tuple(message.keys),
-            message.n_partitions,
-            choice(message.mode, ExchangeMode, "mode"),
-            choice(message.compression or "none", Compression, "compression"),
-            path=path,
-        )

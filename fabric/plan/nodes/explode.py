@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
@@ -17,7 +15,6 @@ from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
 from fabric.plan.types import is_list, plain
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +75,3 @@ class Explode(Unary):
         if self.position:
             parts.append(f"position={quoted(self.position)}")
         return f".explode({', '.join(parts)})"
-
-    def write(self, to: WireWriter) -> pb.Explode:
-        """See `Node.write`."""
-        return pb.Explode(column=self.column, outer=self.outer, position=self.position)
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Explode:
-        """See `Node.read`."""
-        return cls(inputs[0], message.column, message.outer, message.position, path=path)

@@ -14,14 +14,12 @@ import pyarrow as pa
 
 from fabric.config import StateBackend
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import visible
 from fabric.plan.durations import DURATION_US_MAX, lengths_text
 from fabric.plan.expr import Expr, kept_names
 from fabric.plan.faults import listed, quoted
 from fabric.plan.node import Role, Unary
 from fabric.plan.stream import LATE, Stream
-from fabric.plan.wire.tables import choice, small
 
 Late = Literal["drop", "side"]
 _PLACES: tuple[StateBackend, ...] = tuple(s for s in get_args(StateBackend) if s != "rocksdb")
@@ -104,19 +102,3 @@ class Groups(Unary):
         if self.closes:
             return f" [complete at {self.closes}]"
         return " [changes]" if self.changes_results else ""
-
-    def write_waiting(self) -> pb.Waiting:
-        """The fields that they have in common."""
-        return pb.Waiting(
-            closes=self.closes, lateness_us=self.lateness_us, late=self.late, kinds=self.kinds
-        )
-
-
-def read_waiting(message: Any) -> dict[str, Any]:
-    """The same, by name."""
-    return {
-        "closes": message.closes,
-        "lateness_us": small(message.lateness_us),
-        "late": choice(message.late, Late, "late"),
-        "kinds": message.kinds,
-    }

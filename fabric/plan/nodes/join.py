@@ -7,14 +7,13 @@ column of the same name; another right column that the left side has too gets th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import read_by
 from fabric.plan.expr import Agg, Cast, Column, Expr, columns_of, output_name
 from fabric.plan.faults import ExprFault, quoted
@@ -25,7 +24,6 @@ from fabric.plan.python import column_text, expr_text, one_or_list
 from fabric.plan.stream import Stream, turned_round, two_streams
 from fabric.plan.types import can_cast, common_type, is_comparable, is_string
 from fabric.plan.walk import walk_expr
-from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 JoinHow = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
@@ -51,6 +49,7 @@ class Join(Node):
     condition: Expr | None = None
 
     WIRE: ClassVar[str] = "join"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys", "condition")
     HOLDS_ROWS: ClassVar[bool] = True
     N_INPUTS: ClassVar[int | None] = 2
     ROLE: ClassVar[Role] = "combine"
@@ -69,19 +68,6 @@ class Join(Node):
         left, right = children
         same = left is self.left and right is self.right
         return self if same else replace(self, left=left, right=right)
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The keys of both sides, and the condition."""
-        both = (*self.left_keys, *self.right_keys)
-        return both if self.condition is None else (*both, self.condition)
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> Join:
-        """See `Node.with_expressions`."""
-        n = len(self.left_keys)
-        condition = exprs[2 * n] if len(exprs) > 2 * n else None
-        left, right = exprs[:n], exprs[n : 2 * n]
-        return replace(self, left_keys=left, right_keys=right, condition=condition)
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """See `output_columns`."""
@@ -151,32 +137,6 @@ class Join(Node):
         if self.strategy != "auto":
             parts.append(f'strategy="{self.strategy}"')
         return f".join({', '.join(parts)})"
-
-    def write(self, to: WireWriter) -> pb.Join:
-        """See `Node.write`."""
-        return pb.Join(
-            left_keys=to.exprs(self.left_keys),
-            right_keys=to.exprs(self.right_keys),
-            how=self.how,
-            suffix=self.suffix,
-            strategy=self.strategy,
-            condition=None if self.condition is None else to.expr(self.condition),
-        )
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Join:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            inputs[1],
-            tables.exprs(message.left_keys),
-            tables.exprs(message.right_keys),
-            choice(message.how, JoinHow, "how"),
-            message.suffix,
-            choice(message.strategy, JoinStrategy, "strategy"),
-            tables.expr(message.condition) if message.HasField("condition") else None,
-            path=path,
-        )
 
 
 def _keys_text(keys: tuple[Expr, ...]) -> str:

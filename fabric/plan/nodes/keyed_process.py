@@ -10,16 +10,14 @@ import pyarrow as pa
 
 from fabric.config import StateBackend
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import check_different, key_columns, time_type, visible
 from fabric.plan.durations import DURATION_US_MAX
 from fabric.plan.expr import Alias, Column, Expr, Udf, as_udf
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Node, Role, Unary
+from fabric.plan.node import Columns, Role, Unary
 from fabric.plan.python import column_text, dtype_text, expr_text, one_or_list
 from fabric.plan.stream import ERRORS, OnBad, Stream
-from fabric.plan.wire.tables import WireReader, WireWriter, choice, small
 
 StateKind = Literal["value", "list", "map", "reducing", "aggregating"]
 TtlOn = Literal["write", "read"]
@@ -61,31 +59,6 @@ class StateField:
             )
         if self.ttl_us < 0:
             raise PlanError(f"state {quoted(name)} needs a ttl of at least 0, got {self.ttl_us}")
-
-    def write(self, to: WireWriter) -> pb.StateField:
-        """Its message."""
-        return pb.StateField(
-            name=self.name,
-            kind=self.kind,
-            type=to.dtype(self.dtype),
-            key_type=None if self.key_dtype is None else to.dtype(self.key_dtype),
-            function=None if self.function is None else to.expr(self.function),
-            ttl_us=self.ttl_us,
-            ttl_on=self.ttl_on,
-        )
-
-    @classmethod
-    def read(cls, message: Any, tables: WireReader) -> StateField:
-        """The state that a message says."""
-        return cls(
-            message.name,
-            choice(message.kind, StateKind, "state"),
-            tables.dtype(message.type),
-            tables.dtype(message.key_type) if message.HasField("key_type") else None,
-            tables.udf(message.function) if message.HasField("function") else None,
-            small(message.ttl_us),
-            choice(message.ttl_on, TtlOn, "ttl_on"),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,39 +164,6 @@ class KeyedProcess(Unary):
             parts.append(f"sides={one_or_list(quoted(tag) for tag, _ in self.sides)}")
         parts += [f"on_error={quoted(self.on_error)}"] if self.on_error != "fail" else []
         return f".process({', '.join(parts)})"
-
-    def write(self, to: WireWriter) -> pb.KeyedProcess:
-        """See `Node.write`."""
-        return pb.KeyedProcess(
-            keys=to.exprs(self.keys),
-            function=to.expr(self.function),
-            schema=to.schema(self.schema),
-            states=[state.write(to) for state in self.states],
-            timers=self.timers,
-            sides=[pb.Side(tag=tag, schema=to.schema(side)) for tag, side in self.sides],
-            on_error=self.on_error,
-            timeout_us=self.timeout_us,
-            time=self.time,
-        )
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> KeyedProcess:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            tables.exprs(message.keys),
-            tables.udf(message.function),
-            tables.schema(message.schema),
-            tuple(StateField.read(state, tables) for state in message.states),
-            tuple(choice(timer, Domain, "timers") for timer in message.timers),
-            tuple((side.tag, tables.schema(side.schema)) for side in message.sides),
-            choice(message.on_error, OnBad, "on_error"),
-            small(message.timeout_us),
-            message.time,
-            path=path,
-        )
 
 
 def dead_letters(rows: pa.Schema) -> pa.Schema:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.mend import mended
-from fabric.plan.node import Names, Node, Unary
+from fabric.plan.node import Names, Unary
 from fabric.plan.stream import Stream, endless
-from fabric.plan.wire.tables import WireReader, WireWriter, small
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +42,3 @@ class Limit(Unary):
     def text(self) -> str:
         """``.limit(3)``."""
         return f".limit({self.n}{f', offset={self.offset}' if self.offset else ''})"
-
-    def write(self, to: WireWriter) -> pb.Limit:
-        """See `Node.write`."""
-        return pb.Limit(n=self.n, offset=self.offset)
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Limit:
-        """See `Node.read`."""
-        return cls(inputs[0], small(message.n), small(message.offset), path=path)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
 
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import hidden_of, visible
 from fabric.plan.expr import Expr
 from fabric.plan.node import Columns, Names, Node, Role
 from fabric.plan.nodes.join import Join, join_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream, turned_round, two_streams
-from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 LookupHow = Literal["inner", "left", "semi", "anti"]
 
@@ -35,6 +33,7 @@ class LookupJoin(Node):
     suffix: str = "_right"
 
     WIRE: ClassVar[str] = "lookup_join"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys")
     HOLDS_ROWS: ClassVar[bool] = True
     OF_STREAM: ClassVar[bool] = True
     N_INPUTS: ClassVar[int | None] = 2
@@ -61,16 +60,6 @@ class LookupJoin(Node):
             path=self.path,
         )  # fmt: skip
 
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The keys of both sides."""
-        return (*self.left_keys, *self.right_keys)
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> LookupJoin:
-        """See `Node.with_expressions`."""
-        n = len(self.left_keys)
-        return replace(self, left_keys=exprs[:n], right_keys=exprs[n:])
-
     def output(self, *inputs: pa.Schema) -> Columns:
         """The columns of the join."""
         left, right = inputs
@@ -94,27 +83,3 @@ class LookupJoin(Node):
     def text(self) -> str:
         """``.join(other, on="id")``."""
         return self.as_join.text()
-
-    def write(self, to: WireWriter) -> pb.LookupJoin:
-        """See `Node.write`."""
-        return pb.LookupJoin(
-            left_keys=to.exprs(self.left_keys),
-            right_keys=to.exprs(self.right_keys),
-            how=self.how,
-            suffix=self.suffix,
-        )
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> LookupJoin:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            inputs[1],
-            tables.exprs(message.left_keys),
-            tables.exprs(message.right_keys),
-            choice(message.how, LookupHow, "how"),
-            message.suffix,
-            path=path,
-        )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import check_once
 from fabric.plan.expr import Column, Expr
 from fabric.plan.faults import quoted
@@ -18,8 +16,6 @@ from fabric.plan.mend import mended
 from fabric.plan.node import Columns, Leaf, Names, Node, Role
 from fabric.plan.python import expr_text
 from fabric.plan.sources import Source
-from fabric.plan.wire.places import read_source, write_source
-from fabric.plan.wire.tables import WireReader, WireWriter, small
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +35,9 @@ class Scan(Leaf):
     limit: int | None = None
 
     WIRE: ClassVar[str] = "scan"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("predicate",)
     ROLE: ClassVar[Role] = "source"
     LOOKS_AT_ROWS: ClassVar[bool] = True
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The predicate."""
-        return () if self.predicate is None else (self.predicate,)
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> Scan:
-        """See `Node.with_expressions`."""
-        return replace(self, predicate=exprs[0]) if exprs else self
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """The columns that are read."""
@@ -85,27 +73,3 @@ class Scan(Leaf):
         if self.limit is not None:
             text += f".limit({self.limit})"
         return text
-
-    def write(self, to: WireWriter) -> pb.Scan:
-        """See `Node.write`."""
-        return pb.Scan(
-            source=write_source(self.source),
-            schema=to.schema(self.schema),
-            columns=None if self.columns is None else pb.Names(names=self.columns),
-            predicate=None if self.predicate is None else to.expr(self.predicate),
-            scan_id=self.scan_id,
-            limit=self.limit,
-        )
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Scan:
-        """See `Node.read`."""
-        return cls(
-            read_source(message.source),
-            tables.schema(message.schema),
-            tuple(message.columns.names) if message.HasField("columns") else None,
-            tables.expr(message.predicate) if message.HasField("predicate") else None,
-            message.scan_id,
-            small(message.limit) if message.HasField("limit") else None,
-            path=path,
-        )

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import check_no_aggregates, check_unique, read_by, wanted_of
 from fabric.plan.expr import Column, Expr, kept_names, output_name
 from fabric.plan.infer import infer
 from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.python import columns_text
 from fabric.plan.stream import Stream
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +23,8 @@ class Select(Unary):
     exprs: tuple[Expr, ...]
 
     WIRE: ClassVar[str] = "select"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("exprs",)
     LOOKS_AT_ROWS: ClassVar[bool] = True
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """What it puts out."""
-        return self.exprs
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> Select:
-        """See `Node.with_expressions`."""
-        return replace(self, exprs=exprs)
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """A column for each expression."""
@@ -69,12 +58,3 @@ class Select(Unary):
     def text(self) -> str:
         """``.select("a", col("b") + 1)``."""
         return f".select({columns_text(self.exprs)})"
-
-    def write(self, to: WireWriter) -> pb.Select:
-        """See `Node.write`."""
-        return pb.Select(exprs=to.exprs(self.exprs))
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Select:
-        """See `Node.read`."""
-        return cls(inputs[0], tables.exprs(message.exprs), path=path)

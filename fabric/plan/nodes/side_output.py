@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,12 +11,11 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan.faults import listed, nearest, quoted
 from fabric.plan.mend import mended
-from fabric.plan.node import Node, Unary
+from fabric.plan.node import Unary
 from fabric.plan.nodes.groups import Groups
 from fabric.plan.nodes.keyed_process import KeyedProcess
 from fabric.plan.schema import sides_at
 from fabric.plan.stream import BAD, ERRORS, LATE, UNREADABLE, Stream
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 _WAYS = {
     LATE: ', late rows are dropped unless it says late="side"',
@@ -59,14 +58,3 @@ class SideOutput(Unary):
     def text(self) -> str:
         """``.side_output("late")``."""
         return f".side_output({quoted(self.tag)})"
-
-    def write(self, to: WireWriter) -> str:
-        """See `Node.write`."""
-        return self.tag
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> SideOutput:
-        """See `Node.read`."""
-        return cls(inputs[0], message, path=path)

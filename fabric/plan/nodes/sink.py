@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from fabric.config import StateBackend
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import check_once
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.mend import mended
-from fabric.plan.node import Columns, Node, Role, Unary
+from fabric.plan.node import Columns, Role, Unary
 from fabric.plan.stream import Stream
 from fabric.plan.targets import (
     BlackholeTarget,
@@ -26,8 +25,6 @@ from fabric.plan.targets import (
     Target,
 )
 from fabric.plan.types import is_groupable
-from fabric.plan.wire.places import read_target, write_target
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +129,6 @@ class Sink(Unary):
     def text(self) -> str:
         """``.write_parquet("out")``."""
         return f".{self.target.text()}"
-
-    def write(self, to: WireWriter) -> pb.Sink:
-        """See `Node.write`."""
-        return pb.Sink(target=write_target(self.target))
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Sink:
-        """See `Node.read`."""
-        return cls(inputs[0], read_target(message.target), path=path)
 
 
 def _check_view(target: DatasetTarget, schema: pa.Schema) -> None:

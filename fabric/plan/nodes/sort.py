@@ -6,24 +6,22 @@ range each belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.bounds import PARTITIONS_MAX
 from fabric.plan.columns import check_no_aggregates, read_by
-from fabric.plan.expr import Expr, SortKey, output_name, sorted_over
+from fabric.plan.expr import SortKey, output_name
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.node import Names, Node
 from fabric.plan.python import sort_key_text
 from fabric.plan.stream import Stream, endless
 from fabric.plan.types import is_comparable, plain
-from fabric.plan.wire.tables import WireReader, WireWriter, choice
 
 SortPhase = Literal["single", "sample", "place"]
 WEIGHT = "rows"
@@ -45,6 +43,7 @@ class Sort(Node):
     n_ranges: int = 0
 
     WIRE: ClassVar[str] = "sort"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("keys",)
     HOLDS_ROWS: ClassVar[bool] = True
     CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {"phase": ("single",)}
     BOUNDS: ClassVar[Mapping[str, float]] = {"n_ranges": PARTITIONS_MAX}
@@ -59,15 +58,6 @@ class Sort(Node):
         source, samples = children[0], children[1] if len(children) == 2 else None
         same = source is self.input and samples is self.samples
         return self if same else replace(self, input=source, samples=samples)
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """What it orders by."""
-        return tuple(key.input for key in self.keys)
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> Sort:
-        """See `Node.with_expressions`."""
-        return replace(self, keys=sorted_over(self.keys, exprs))
 
     def output(self, *inputs: pa.Schema) -> pa.Schema:
         """The columns of the input, in phases others."""
@@ -100,22 +90,6 @@ class Sort(Node):
         """``.sort("a", col("b").desc())``."""
         text = f".sort({', '.join(sort_key_text(key) for key in self.keys)})"
         return text if self.phase == "single" else f"{text} {self.phase}"
-
-    def write(self, to: WireWriter) -> pb.Sort:
-        """See `Node.write`."""
-        return pb.Sort(keys=to.sort_keys(self.keys), phase=self.phase, n_ranges=self.n_ranges)
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Sort:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            tables.sort_keys(message.keys),
-            choice(message.phase, SortPhase, "phase"),
-            inputs[1] if len(inputs) == 2 else None,
-            message.n_ranges,
-            path=path,
-        )
 
     @classmethod
     def n_inputs(cls, message: Any) -> int:

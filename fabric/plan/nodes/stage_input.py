@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 
-from fabric.plan import plan_pb2 as pb
-from fabric.plan.node import Columns, Leaf, Node, Role
-from fabric.plan.wire.tables import WireReader, WireWriter
+from fabric.plan.node import Columns, Leaf, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +27,3 @@ class StageInput(Leaf):
     def text(self) -> str:
         """``stage_input(3)``."""
         return f"stage_input({self.edge})"
-
-    def write(self, to: WireWriter) -> pb.StageInput:
-        """See `Node.write`."""
-        return pb.StageInput(edge=self.edge, schema=to.schema(self.schema))
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> StageInput:
-        """See `Node.read`."""
-        return cls(message.edge, tables.schema(message.schema), path=path)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import (
     check_different,
     hidden,
@@ -34,12 +32,10 @@ from fabric.plan.expr import Agg, Alias, Expr, output_name
 from fabric.plan.faults import ExprFault
 from fabric.plan.infer import infer, infer_agg
 from fabric.plan.node import Columns, Names, Node
-from fabric.plan.nodes.groups import Groups, Late, read_waiting
+from fabric.plan.nodes.groups import Groups, Late
 from fabric.plan.python import columns_text
 from fabric.plan.stream import KIND, Stream
 from fabric.plan.types import is_nested, plain
-from fabric.plan.wire.tables import WireReader, WireWriter
-from fabric.plan.wire.windows import read_trigger, read_window, write_trigger, write_window
 
 ON_CLOSE = Trigger()
 
@@ -68,6 +64,7 @@ class StreamAggregate(Groups):
     kinds: bool = False
 
     WIRE: ClassVar[str] = "stream_aggregate"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("keys", "aggs")
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
         "a window", 'write: .group_by_dynamic("time", every="15 minutes")',
     )  # fmt: skip
@@ -83,16 +80,6 @@ class StreamAggregate(Groups):
         if self.window is None:
             return not self.closes
         return self.trigger.emits_changes(self.window, self.lateness_us)
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The keys, then the aggregates."""
-        return (*self.keys, *self.aggs)
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> StreamAggregate:
-        """See `Node.with_expressions`."""
-        n_keys = len(self.keys)
-        return replace(self, keys=exprs[:n_keys], aggs=exprs[n_keys:])
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """The keys, the window, the results."""
@@ -163,33 +150,6 @@ class StreamAggregate(Groups):
         parts += [] if trigger.count is None else [f"early_rows={trigger.count}"]
         parts += ["updates=True"] if trigger.late == "each" else []
         return parts + self.waiting_text()
-
-    def write(self, to: WireWriter) -> pb.StreamAggregate:
-        """See `Node.write`."""
-        return pb.StreamAggregate(
-            keys=to.exprs(self.keys),
-            aggs=to.exprs(self.aggs),
-            window=None if self.window is None else write_window(self.window),
-            time=self.time,
-            trigger=write_trigger(self.trigger),
-            waiting=self.write_waiting(),
-        )
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> StreamAggregate:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            tables.exprs(message.keys),
-            tables.exprs(message.aggs),
-            read_window(message.window) if message.HasField("window") else None,
-            message.time,
-            read_trigger(message.trigger),
-            path=path,
-            **read_waiting(message.waiting),
-        )
 
 
 def _check_counted(agg: Agg, schema: pa.Schema) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.node import Columns, Leaf, Names, Node, Role
 from fabric.plan.sources import StreamSource
 from fabric.plan.stream import HIDDEN, Stream
-from fabric.plan.wire.places import read_stream_source, write_stream_source
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +68,3 @@ class StreamScan(Leaf):
         if self.columns is None:
             return text
         return f"{text}.select({', '.join(map(quoted, self.columns))})"
-
-    def write(self, to: WireWriter) -> pb.StreamScan:
-        """See `Node.write`."""
-        return pb.StreamScan(
-            source=write_stream_source(self.source),
-            schema=to.schema(self.schema),
-            columns=None if self.columns is None else pb.Names(names=self.columns),
-            scan_id=self.scan_id,
-        )
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> StreamScan:
-        """See `Node.read`."""
-        return cls(
-            read_stream_source(message.source),
-            tables.schema(message.schema),
-            tuple(message.columns.names) if message.HasField("columns") else None,
-            message.scan_id,
-            path=path,
-        )

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.bounds import ANY
 from fabric.plan.columns import hidden, key_columns, read_by, visible
-from fabric.plan.expr import Expr, SortKey, output_name, sorted_over
+from fabric.plan.expr import Expr, SortKey, output_name
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.mend import free_name, mended
-from fabric.plan.node import Columns, Names, Node
-from fabric.plan.nodes.groups import Groups, Late, read_waiting
+from fabric.plan.node import Columns, Names
+from fabric.plan.nodes.groups import Groups, Late
 from fabric.plan.python import column_text, one_or_list, sort_key_text
 from fabric.plan.stream import KIND, Stream
 from fabric.plan.types import is_comparable
-from fabric.plan.wire.tables import WireReader, WireWriter, small
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,7 @@ class TopN(Groups):
     kinds: bool = False
 
     WIRE: ClassVar[str] = "top_n"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("keys", "by")
     BOUNDS: ClassVar[Mapping[str, float]] = {**Groups.BOUNDS, "n": ANY}
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
         "top_n", "write: .with_columns(rank=row_number().over(…)) and .filter(…)",
@@ -52,16 +51,6 @@ class TopN(Groups):
     def changes_results(self) -> bool:
         """See `Node.changes_results`."""
         return not self.closes
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The keys, then what it orders by."""
-        return (*self.keys, *(key.input for key in self.by))
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> TopN:
-        """See `Node.with_expressions`."""
-        n_keys = len(self.keys)
-        return replace(self, keys=exprs[:n_keys], by=sorted_over(self.by, exprs[n_keys:]))
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """The columns of the input, and the rank."""
@@ -103,28 +92,3 @@ class TopN(Groups):
         parts += ["ties=True"] if self.ties else []
         parts += [f"rank={quoted(self.rank)}"] if self.rank else []
         return f".top_n({', '.join(parts + self.waiting_text())}){self.results_text()}"
-
-    def write(self, to: WireWriter) -> pb.TopN:
-        """See `Node.write`."""
-        return pb.TopN(
-            keys=to.exprs(self.keys),
-            by=to.sort_keys(self.by),
-            n=self.n,
-            ties=self.ties,
-            rank=self.rank,
-            waiting=self.write_waiting(),
-        )
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> TopN:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            tables.exprs(message.keys),
-            tables.sort_keys(message.by),
-            small(message.n),
-            message.ties,
-            message.rank,
-            path=path,
-            **read_waiting(message.waiting),
-        )

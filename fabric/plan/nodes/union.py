@@ -9,16 +9,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Cast, Column
 from fabric.plan.faults import quoted
 from fabric.plan.mend import mended
-from fabric.plan.node import Columns, Many, Names, Node, Role
+from fabric.plan.node import Columns, Many, Names, Role
 from fabric.plan.python import expr_text
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
 from fabric.plan.types import can_cast, common_type
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +70,6 @@ class Union(Many):
         n = len(self.inputs) - 1
         others = [f"other_{i + 1}" for i in range(n)] if n > 1 else ["other"] * n
         return f".union({', '.join(others)})"
-
-    def write(self, to: WireWriter) -> pb.Union:
-        """See `Node.write`."""
-        return pb.Union()
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Union:
-        """See `Node.read`."""
-        return cls(tuple(inputs), path=path)
 
 
 def _other_width(first: pa.Schema, other: pa.Schema, number: int) -> PlanError:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import time_type, visible
 from fabric.plan.durations import DURATION_US_MAX, duration_text, lengths_text
-from fabric.plan.expr import Expr, Udf, as_udf
+from fabric.plan.expr import Udf
 from fabric.plan.faults import quoted
-from fabric.plan.node import Names, Node, Role, Unary
+from fabric.plan.node import Names, Role, Unary
 from fabric.plan.stream import BAD, WATERMARK, OnBad, Stream
-from fabric.plan.wire.tables import WireReader, WireWriter, choice, small
 
 BOUND_US, EMIT_US = 5_000_000, 200_000
 Strategy = Literal["bounded", "monotonic", "custom"]
@@ -48,6 +46,7 @@ class Watermark(Unary):
     rows: bool = False
 
     WIRE: ClassVar[str] = "watermark"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("function",)
     OF_STREAM: ClassVar[bool] = True
     ROLE: ClassVar[Role] = "time"
     CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
@@ -61,15 +60,6 @@ class Watermark(Unary):
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
         "with_watermark", "leave it out, or read them with fabric.streams.replay(…)",
     )  # fmt: skip
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The function."""
-        return () if self.function is None else (self.function,)
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> Watermark:
-        """See `Node.with_expressions`."""
-        return replace(self, function=as_udf(exprs[0])) if exprs else self
 
     def output(self, *inputs: pa.Schema) -> pa.Schema:
         """The columns of the input."""
@@ -129,36 +119,3 @@ class Watermark(Unary):
         parts += [f"on_bad={quoted(self.on_bad)}"] if self.on_bad != "fail" else []
         parts += [f"every={lengths_text(self.emit_us)}"] if self.emit_us != EMIT_US else []
         return f".with_watermark({', '.join(parts)})"
-
-    def write(self, to: WireWriter) -> pb.Watermark:
-        """See `Node.write`."""
-        return pb.Watermark(
-            column=self.column,
-            bound_us=self.bound_us,
-            idle_us=self.idle_us,
-            future_us=self.future_us,
-            strategy=self.strategy,
-            function=None if self.function is None else to.expr(self.function),
-            on_bad=self.on_bad,
-            emit_us=self.emit_us,
-            drift_us=self.drift_us,
-            rows=self.rows,
-        )
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Watermark:
-        """See `Node.read`."""
-        return cls(
-            inputs[0],
-            message.column,
-            small(message.bound_us),
-            small(message.idle_us) if message.HasField("idle_us") else None,
-            small(message.future_us) if message.HasField("future_us") else None,
-            choice(message.strategy, Strategy, "strategy"),
-            tables.udf(message.function) if message.HasField("function") else None,
-            choice(message.on_bad, OnBad, "on_bad"),
-            small(message.emit_us),
-            small(message.drift_us) if message.HasField("drift_us") else None,
-            message.rows,
-            path=path,
-        )

@@ -5,7 +5,6 @@ Frames are checked here too: a range with a distance needs one number to measure
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,7 +12,6 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import PlanError
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import read_by
 from fabric.plan.expr import Agg, Alias, Expr, Frame, Literal, Over, output_name
 from fabric.plan.faults import ArgumentFault, ExprFault, nearest, quoted
@@ -24,7 +22,6 @@ from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.python import columns_text
 from fabric.plan.stream import Stream, endless
 from fabric.plan.types import is_comparable, is_groupable, numeric
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +34,8 @@ class Window(Unary):
     exprs: tuple[Expr, ...]
 
     WIRE: ClassVar[str] = "window"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("exprs",)
     HOLDS_ROWS: ClassVar[bool] = True
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The functions."""
-        return self.exprs
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> Window:
-        """See `Node.with_expressions`."""
-        return replace(self, exprs=exprs)
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """The columns of the input, then those of the functions."""
@@ -91,15 +80,6 @@ class Window(Unary):
     def text(self) -> str:
         """``.with_columns(row_number().over("a", order_by="b"))``."""
         return f".with_columns({columns_text(self.exprs)})"
-
-    def write(self, to: WireWriter) -> pb.Window:
-        """See `Node.write`."""
-        return pb.Window(exprs=to.exprs(self.exprs))
-
-    @classmethod
-    def read(cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str) -> Window:
-        """See `Node.read`."""
-        return cls(inputs[0], tables.exprs(message.exprs), path=path)
 
 
 def unaliased_over(expr: Expr) -> Over:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from fabric.plan import plan_pb2 as pb
 from fabric.plan.columns import check_no_aggregates, check_unique, read_by
 from fabric.plan.expr import Expr, output_name
 from fabric.plan.faults import quoted
@@ -18,7 +16,6 @@ from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.python import columns_text
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
-from fabric.plan.wire.tables import WireReader, WireWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +26,8 @@ class WithColumns(Unary):
     replace: bool = False
 
     WIRE: ClassVar[str] = "with_columns"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("exprs",)
     LOOKS_AT_ROWS: ClassVar[bool] = True
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        """The new columns."""
-        return self.exprs
-
-    def with_expressions(self, exprs: tuple[Expr, ...]) -> WithColumns:
-        """See `Node.with_expressions`."""
-        return replace(self, exprs=exprs)
 
     def output(self, *inputs: pa.Schema) -> Columns | pa.Schema:
         """The columns of the input, then the new ones."""
@@ -89,14 +78,3 @@ class WithColumns(Unary):
         """``.with_columns((col("a") + 1).alias("b"))``."""
         meant = ", replace=True" if self.replace else ""
         return f".with_columns({columns_text(self.exprs)}{meant})"
-
-    def write(self, to: WireWriter) -> pb.WithColumns:
-        """See `Node.write`."""
-        return pb.WithColumns(exprs=to.exprs(self.exprs), replace=self.replace)
-
-    @classmethod
-    def read(
-        cls, inputs: Sequence[Node], message: Any, tables: WireReader, path: str
-    ) -> WithColumns:
-        """See `Node.read`."""
-        return cls(inputs[0], tables.exprs(message.exprs), message.replace, path=path)

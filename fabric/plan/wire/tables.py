@@ -1,19 +1,18 @@
 """The tables of a plan on the wire, and the limits of what they may hold.
 
 An expression, a type or a schema lies in a table once and is referred to by its index there.
-`WireWriter` and `WireReader` are the tables as a node sees them that writes or reads itself. The
-limits are bytes, table rows, depth and numbers; readers and writers share the checks.
+`WireWriter` and `WireReader` are the tables as the fields of a node see them. The limits are bytes,
+table rows, depth and numbers; readers and writers share the checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, get_args
 
 import pyarrow as pa
 
-from fabric.plan import plan_pb2 as pb
-from fabric.plan.expr import Expr, SortKey, Udf
+from fabric.plan.expr import Expr, Udf
 
 
 class WireWriter(Protocol):
@@ -21,12 +20,6 @@ class WireWriter(Protocol):
 
     def expr(self, root: Expr) -> int:
         """An expression and all that is below it."""
-
-    def exprs(self, roots: Iterable[Expr]) -> list[int]:
-        """Several of them."""
-
-    def sort_keys(self, keys: Iterable[SortKey]) -> list[pb.SortKey]:
-        """Sort keys as messages."""
 
     def dtype(self, dtype: pa.DataType) -> int:
         """A type."""
@@ -41,14 +34,8 @@ class WireReader(Protocol):
     def expr(self, index: int) -> Expr:
         """An expression."""
 
-    def exprs(self, indices: Iterable[int]) -> tuple[Expr, ...]:
-        """Several of them."""
-
     def udf(self, index: int) -> Udf:
         """A function that is called by a node itself, without arguments of its own."""
-
-    def sort_keys(self, keys: Iterable[pb.SortKey]) -> tuple[SortKey, ...]:
-        """Sort keys out of messages."""
 
     def dtype(self, index: int) -> pa.DataType:
         """A type."""

@@ -20,8 +20,9 @@ from fabric.io import places
 from fabric.io.postgres import sink
 from fabric.io.postgres.access import check_place, conninfo, parameters_of
 from fabric.io.postgres.session import Session
-from fabric.plan.targets import PostgresTarget
-from fabric.plan.wire.places import read_target, write_target
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.targets import TARGETS, PostgresTarget
+from fabric.plan.wire.fields import read_place, write_place
 from fabric.plan_rules import PlanRules
 from tests.support.certificates import Issuer
 from tests.support.postgres import PostgresServer
@@ -38,7 +39,7 @@ def test_an_address_and_its_secrets_lie_apart() -> None:
     }  # fmt: skip
     target = PostgresTarget("t", settings=settings, secrets=secrets)
     assert "gehe1m" not in repr(target)
-    assert read_target(write_target(target)) == target
+    assert read_place(write_place(target, pb.Target()), TARGETS, "") == target
 
 
 def test_a_password_comes_from_the_call_or_the_surroundings_of_the_program() -> None:
