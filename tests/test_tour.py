@@ -200,7 +200,7 @@ def test_files_that_threads_of_datafusion_run_are_found(
             session.read_csv(str(tmp_path / "a.csv")).filter(col("a") > 1).collect().num_rows == 1
         )
     found = {file for _, file in unlisted(in_python(walk("A filter")), calls())}
-    assert found > {"fabric/operators/fragment/arrow_dataset.py", "fabric/io/files/source.py"}
+    assert found > {"fabric/operators/fragment/arrow_dataset.py", "fabric/io/sources/file.py"}
 
 
 def test_each_walk_is_tried() -> None:

@@ -25,7 +25,7 @@ from fabric.clients.dataframe.render import (
 )
 from fabric.clients.dataframe.session import Session, default_session, plan_engine
 from fabric.errors import PlanError
-from fabric.io.memory import table_of
+from fabric.io.sources.memory import table_of
 from fabric.plan import nodes, sources, targets
 from fabric.plan.check import check, schema_after
 from fabric.plan.expr import Agg

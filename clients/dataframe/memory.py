@@ -15,7 +15,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.expressions.types import TableLike
 from fabric.clients.dataframe.names import value_text
 from fabric.errors import DataError, PlanError
-from fabric.io.memory import register
+from fabric.io.sources.memory import register
 from fabric.plan import nodes
 from fabric.plan.faults import with_article
 

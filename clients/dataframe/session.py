@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.durations import Length
     from fabric.clients.job.job import Job
     from fabric.control import control_pb2 as pb
-    from fabric.io.live import Feed
+    from fabric.io.sinks.live import Feed
     from fabric.plan.nodes import Plan, Scan
     from fabric.plan.targets import StreamTarget
 

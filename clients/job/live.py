@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow.flight as fl
 
 from fabric.errors import FabricError
-from fabric.io.live import Feed
+from fabric.io.sinks.live import Feed
 from fabric.plan.targets import FlightTarget, StreamTarget
 
 if TYPE_CHECKING:

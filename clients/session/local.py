@@ -40,7 +40,7 @@ from fabric.flight.locations import LocationTable
 from fabric.ids import new_id
 from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles
-from fabric.io.live import Feed, opened
+from fabric.io.sinks.live import Feed, opened
 from fabric.plan.nodes import Plan
 from fabric.plan.stream_facts import is_endless
 from fabric.plan.targets import LiveTarget

@@ -38,8 +38,8 @@ from fabric.flight.client import Client
 from fabric.flight.descriptor import PutPath
 from fabric.flight.owners import patiently
 from fabric.ids import new_id
-from fabric.io.live import Feed
-from fabric.io.memory import table_of
+from fabric.io.sinks.live import Feed
+from fabric.io.sources.memory import table_of
 from fabric.plan.nodes import Node, Plan, Scan, Sink, StreamScan
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import DatasetSource, MemorySource, ReplayStream

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.job.host import Partition
     from fabric.clients.session.view import View
-    from fabric.io.live import Feed
+    from fabric.io.sinks.live import Feed
     from fabric.plan.targets import StreamTarget
 
 _KEPT_MAX = 16

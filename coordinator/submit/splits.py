@@ -84,7 +84,7 @@ def _asked_splits(scan: Scan | StreamScan, around: Surroundings, n: int) -> Sequ
     source = source.source if isinstance(source, ReplayStream) else source
     if around.embedded or not isinstance(source, FlightSource):
         return _scan_splits(scan, around, n)
-    from fabric.io.flight_server import asked
+    from fabric.io.sources.flight import asked
 
     return asked(source.uri, lambda: _scan_splits(scan, around, n), around.ask_s)
 
@@ -134,7 +134,7 @@ def _dataset_splits(source: DatasetSource, schema: pa.Schema, around: Surroundin
                 "same folder",
                 agent=owners[0] if owners else "",
             )
-    from fabric.io.dataset.source import dataset_splits
+    from fabric.io.sources.dataset import dataset_splits
 
     return dataset_splits(location)
 

@@ -65,11 +65,11 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
     target = sink.target
     try:
         if isinstance(target, FileTarget):
-            from fabric.io.sinks.dispatch import check_target
+            from fabric.io.sinks import check_target
 
             check_target(target, schema_of(sink.input))
         elif isinstance(target, StreamFileTarget):
-            from fabric.io.sinks.dispatch import check_stream_target
+            from fabric.io.sinks import check_stream_target
 
             check_stream_target(target, schema_of(sink.input))
         elif isinstance(target, KafkaTarget):
@@ -80,7 +80,7 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
         elif isinstance(target, DatasetTarget):
             _check_dataset_target(target, around, sink)
         elif isinstance(target, PostgresTarget):
-            from fabric.io.postgres import sink as postgres
+            from fabric.io.sinks import postgres
 
             postgres.check_target(target, schema_of(sink.input))
     except FabricError as error:
@@ -95,7 +95,7 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sin
         return
     if target.mode == "create" and current is not None:
         if of_stream:
-            from fabric.io.dataset.sink import stream_refused
+            from fabric.io.sinks.dataset import stream_refused
 
             raise stream_refused(current)
         raise ConfigError(

@@ -31,7 +31,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import InternalError
 from fabric.flight.transport import DatasetStore
-from fabric.io.sinks import dispatch
+from fabric.io import sinks
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Sink
 from fabric.plan.targets import Target
@@ -90,7 +90,7 @@ class BackgroundWork:
                 queue = self._outside if command.plan else self._sinks
                 queue.put(lambda: self._run_sink(command))
             case AbandonSinks(handles=handles, attempts=attempts):
-                remove = dispatch.drop if attempts else dispatch.abandon
+                remove = sinks.drop if attempts else sinks.abandon
                 self._sinks.put(lambda: remove(handles))
             case CopyReplica(order=order):
                 self._replicas.put(lambda: self._copy(order))
@@ -118,7 +118,7 @@ class BackgroundWork:
     def _run_sink(self, command: pb.SinkCommand) -> None:
         verb = command.WhichOneof("verb")
         if verb == "drop":  # nobody waits for it
-            dispatch.drop(command.handles, command.drop.kept, self._target_of(command))
+            sinks.drop(command.handles, command.drop.kept, self._target_of(command))
             return
         report = report_of(command)
         try:
@@ -128,11 +128,11 @@ class BackgroundWork:
             if command.fragment:
                 self._discard(command, published=verb == "publish")
             elif verb == "publish":
-                dispatch.publish(command.handles, target)
+                sinks.publish(command.handles, target)
             elif verb == "take_back":
-                dispatch.take_back(command.handles, command.take_back.kept, target)
+                sinks.take_back(command.handles, command.take_back.kept, target)
             else:
-                dispatch.abandon(command.handles, target)
+                sinks.abandon(command.handles, target)
             if verb == "publish":
                 failpoints.reach("agent.published")
         except Exception as error:
@@ -144,7 +144,7 @@ class BackgroundWork:
         root = self._services.engine.decode(command.fragment)
         if isinstance(root, Sink):
             job, stage, folder = command.job_id, command.stage, command.folder
-            dispatch.discard(root.target, job, stage, folder, published=published)
+            sinks.discard(root.target, job, stage, folder, published=published)
 
     def _target_of(self, command: pb.SinkCommand) -> Target | None:
         """Where a sink writes, with its credentials, if it needs any."""

@@ -19,12 +19,11 @@ from fabric.agent.tally import TaskTally
 from fabric.clock import Clock, SystemClock
 from fabric.errors import InternalError
 from fabric.flight.transport import Transport
-from fabric.io import places
+from fabric.io import places, sinks
 from fabric.io.readers import open_reader
 from fabric.io.readers.protocol import Share
 from fabric.io.readers.reader import StreamReader
-from fabric.io.sinks import dispatch
-from fabric.io.sinks.protocol import SinkWriter
+from fabric.io.sinks.protocol import SinkStart, SinkWriter
 from fabric.lru_cache import LruCache
 from fabric.operators.chain import Chain, SplitNames, build_chain
 from fabric.operators.contract import Context
@@ -85,17 +84,14 @@ class Engine:
         """Open one task's part of a sink; of a stream with state it keeps files in `scratch`."""
         target, schema, deploy = root.target, schema_of(root.input), spec.deploy
         if not deploy.HasField("stream"):
-            return dispatch.open_sink(
-                target, schema, spec.id, deploy.n_tasks, run=deploy.run, folder=deploy.sink_folder
-            )
+            start = SinkStart(deploy.run, deploy.sink_folder)
+            return sinks.open_sink(target, schema, spec.id, deploy.n_tasks, start)
         if isinstance(target, FileTarget | GateTarget):
             raise InternalError(f"a stream was planned to write a {type(target).__name__}")
         stream = deploy.stream
         state, _ = state_of(stream.states[root.path])
-        return dispatch.open_stream_sink(
-            target, schema, spec.id, spec.n_tasks, run=stream.turn, folder=stream.folder,
-            scratch=scratch, state=state,
-        )  # fmt: skip
+        start = SinkStart(stream.turn, stream.folder, scratch, state)
+        return sinks.open_stream_sink(target, schema, spec.id, spec.n_tasks, start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,5 @@
-"""Sources and sinks, one folder or file a system, behind `sources`, `readers` and `sinks`."""
+"""Sources and sinks: tables in `sources`, streams in `readers`, targets in `sinks`.
+
+The module of each has the name of its class on the wire; what it needs of a system lies in a folder
+beside them.
+"""

@@ -70,7 +70,7 @@ class FileSource(Place):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class MemorySource(Place):
-    """A table of the calling process, kept by `fabric.io.memory` under `token`.
+    """A table of the calling process, kept by `fabric.io.sources.memory` under `token`.
 
     Only embedded agents can read it; a client of a remote fabric uploads it as a dataset first.
     """

@@ -1,7 +1,7 @@
 """A sink that holds its job open until a test says so, also across processes.
 
 One job: `Gate`. A gate is a file that is not there while the gate is shut; the sink of
-`fabric.io.sinks.blackhole` waits for it.
+`fabric.io.sinks.gate` waits for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import atexit
 from types import TracebackType
 
 from fabric.ids import new_id
-from fabric.io.sinks.blackhole import gate_file
+from fabric.io.sinks.gate import gate_file
 from fabric.plan.targets import GateTarget
 
 

@@ -12,7 +12,7 @@ import pytest
 from fabric.clients.demo.checksum import checksum, rows
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, ExpressionError
-from fabric.io import memory
+from fabric.io.sources import memory
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,

@@ -20,8 +20,8 @@ from fabric.errors import FabricError, PeerLostError, StorageError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.ticket import DatasetRequest, Part
+from fabric.io import sinks
 from fabric.io.dataset.access import DatasetFiles
-from fabric.io.sinks import dispatch
 from fabric.plan.nodes import Node, Sink, StageInput
 from fabric.plan.targets import GateTarget
 from fabric.process import resident_bytes
@@ -193,7 +193,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     before = set(threading.enumerate())
     running = Running()
     for name in ("publish", "drop", "abandon", "discard"):
-        monkeypatch.setattr(dispatch, name, getattr(running.engine, name))
+        monkeypatch.setattr(sinks, name, getattr(running.engine, name))
     with running.runtime:
         running.runtime.attach()
         yield running

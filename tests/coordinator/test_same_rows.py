@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from fabric.config import AdaptiveConfig
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.planner import plan_stages
-from fabric.io import memory
-from fabric.io.sources import enumerate_splits
+from fabric.io.sources import enumerate_splits, memory
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, Literal, SortKey
 from fabric.plan.nodes import (

@@ -16,9 +16,8 @@ from fabric.errors import ConfigError, DataError, PartitionLostError, PeerLostEr
 from fabric.flight.client import Client
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
-from fabric.io import sources
+from fabric.io import sinks, sources
 from fabric.io.dataset.access import use
-from fabric.io.sinks import dispatch as sinks
 from fabric.plan.sources import DatasetSource
 from fabric.plan.targets import DatasetTarget
 from tests.support.flight_rig import FlightRig

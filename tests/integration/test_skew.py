@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import fabric
 from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
-from fabric.io import memory
+from fabric.io.sources import memory
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal, SortKey
 from fabric.plan.nodes import (

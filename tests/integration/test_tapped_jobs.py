@@ -14,7 +14,7 @@ from pyarrow import flight
 import fabric
 from fabric import col
 from fabric.errors import NotFoundError
-from fabric.io.sinks.blackhole import gate_file
+from fabric.io.sinks.gate import gate_file
 from fabric.testing import Gate
 from tests.support.wait import wait_until
 

@@ -15,9 +15,9 @@ import pytest
 import fabric
 from fabric.errors import DataError, FabricError, NotFoundError
 from fabric.io import local_files
-from fabric.io.files.source import enumerate_splits, read_split, source_schema
 from fabric.io.local_files import reading
 from fabric.io.readers import enumerate_stream, open_reader
+from fabric.io.sources.file import enumerate_splits, read_split, source_schema
 from fabric.plan.sources import FileSource, FollowedFiles, Split
 
 pytestmark = pytest.mark.timeout(60)

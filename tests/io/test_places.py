@@ -12,7 +12,7 @@ from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.places import Places, guarding, of_fabric
 from fabric.io.readers import stream_schema
-from fabric.io.sinks.dispatch import (
+from fabric.io.sinks import (
     abandon,
     check_stream_target,
     check_target,
@@ -22,6 +22,7 @@ from fabric.io.sinks.dispatch import (
     open_stream_sink,
     publish,
 )
+from fabric.io.sinks.protocol import SinkStart
 from fabric.io.sources import enumerate_splits, read_split, source_schema
 from fabric.plan.sources import FileSource, FlightSource, FollowedFiles, Split
 from fabric.plan.targets import FileTarget, FlightTarget, StreamFileTarget
@@ -137,7 +138,7 @@ def test_nothing_is_written_or_removed(guarded: Path) -> None:
             lambda batch=batch: check_target(batch, SCHEMA),
             lambda batch=batch: open_sink(batch, SCHEMA, TASK, 1),
             lambda stream=stream: check_stream_target(stream, SCHEMA),
-            lambda stream=stream: open_stream_sink(stream, SCHEMA, TASK, 1, run=0),
+            lambda stream=stream: open_stream_sink(stream, SCHEMA, TASK, 1, SinkStart(0)),
         ):
             with pytest.raises(PlanError, match="plans may not"):
                 touch()

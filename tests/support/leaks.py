@@ -32,9 +32,9 @@ from fabric.control import control_pb2 as pb
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.ids import TaskId
-from fabric.io.kafka import sink
 from fabric.io.kafka.staging import Stored
-from fabric.io.sinks.protocol import unfolded
+from fabric.io.sinks import kafka
+from fabric.io.sinks.protocol import SinkStart, unfolded
 from fabric.plan.targets import KafkaTarget
 from fabric.process import resident_bytes
 from fabric.telemetry.logs import JOBS_MAX, LINES_MAX, logger
@@ -157,8 +157,8 @@ def epochs(n: int, n_rows: int) -> dict[str, int]:
     rows = pa.record_batch([["x"] * n_rows], schema)
     numbers = count(1)
     with tempfile.TemporaryDirectory() as folder:
-        writer = sink.open_stream(
-            KafkaTarget("nowhere:9092", "t"), schema, TaskId("job-1", 0, 0), 1, run=1, folder=folder
+        writer = kafka.open_stream(
+            KafkaTarget("nowhere:9092", "t"), schema, TaskId("job-1", 0, 0), 1, SinkStart(1, folder)
         )
 
         def work(times: int) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric.ids import TaskId
-from fabric.io.sinks.dispatch import open_sink
+from fabric.io.sinks import open_sink
 from fabric.testing.gate import Gate
 
 

@@ -24,7 +24,7 @@ from fabric.clients.spark.plan.rows import restored_batches
 from fabric.clients.spark.plan.sources import DatasetHome, FindHome
 from fabric.clients.spark.writer import Part, Transaction
 from fabric.ids import TaskId
-from fabric.io.sinks import dispatch
+from fabric.io import sinks
 from fabric.plan.nodes import Node, Sink, Sort
 from fabric.plan.targets import DatasetTarget, FileTarget, PostgresTarget, Target
 from fabric.plan.walk import walk
@@ -72,7 +72,7 @@ def _as_one(node: Sink, frame: SparkFrame) -> SparkFrame:
 def _writing(target: Target, schema: pa.Schema, job: str, home: FindHome) -> Writing:
     if isinstance(target, DatasetTarget):
         return _DatasetWriting.begin(target, schema, home())
-    dispatch.check_target(target, schema)
+    sinks.check_target(target, schema)
     return _SinkWriting(target, schema, job)
 
 
@@ -90,7 +90,7 @@ class _SinkWriting:
         assert context is not None
         number = context.partitionId()
         task = TaskId(self.job, _STAGE, number, int(context.taskAttemptId()))
-        sink = dispatch.open_sink(self.target, self.schema, task, n_tasks=1)
+        sink = sinks.open_sink(self.target, self.schema, task, n_tasks=1)
         n_rows = 0
         try:
             for batch in restored_batches(batches, self.schema):
@@ -106,11 +106,11 @@ class _SinkWriting:
         yield pa.record_batch([[handle], [n_rows]], schema=_WRITTEN)
 
     def publish(self, handles: list[bytes]) -> None:
-        dispatch.publish(handles, self.target)
+        sinks.publish(handles, self.target)
 
     def abandon(self) -> None:
         if isinstance(self.target, FileTarget | PostgresTarget):
-            dispatch.discard(self.target, self.job, _STAGE)
+            sinks.discard(self.target, self.job, _STAGE)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from fabric.clients.spark.types import arrow_schema, conform
 from fabric.errors import NotFoundError
 from fabric.io import sources
 from fabric.io.files.hive import useful
-from fabric.io.files.source import check_unchanged, is_plain
-from fabric.io.memory import table_of
+from fabric.io.sources.file import check_unchanged, is_plain
+from fabric.io.sources.memory import table_of
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan
 from fabric.plan.schema import schema_of

@@ -54,7 +54,7 @@ LATE = (
     "fabric.operators.fragment.size",
     "fabric.operators.fragment.pieces",
     "fabric.io.files",
-    "fabric.io.memory",
+    "fabric.io.sources.memory",
 )
 """What tasks import when they need it."""
 PUTS_MAX = 2

@@ -2,7 +2,7 @@
 
 One job: `Views`, the partitions of views that an agent keeps, and `Moment`, what one of them has at
 a moment, for readers in any thread. A key is known by 128 bits of hashes. Who writes a view is in
-`view_sink.py`.
+`fabric/io/sinks/view.py`.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from fabric.errors import DataError
 from fabric.io.files import csv, ipc, ndjson, parquet
-from fabric.io.files.source import is_plain, read_split
 from fabric.io.read_threads import outside
 from fabric.io.readers.ordered_rows import LAST, Places, Tempo, places
 from fabric.io.readers.protocol import Cursor, Later
 from fabric.io.readers.reader import selected, whole
+from fabric.io.sources.file import is_plain, read_split
 from fabric.plan.places import OptionValue
 from fabric.plan.sources import FileSource, ReplayStream, Split
 

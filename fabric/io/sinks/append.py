@@ -18,10 +18,10 @@ from pyarrow import types as t
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io.files import hive
 from fabric.io.files.folders import listed
-from fabric.io.files.source import source_schema
 from fabric.io.schemas import checked_schema, merged
 from fabric.io.sinks.encoders import open_encoder
 from fabric.io.sinks.parts import file_schema
+from fabric.io.sources.file import source_schema
 from fabric.plan.sources import FileSource
 from fabric.plan.targets import FileTarget, StreamFileTarget
 from fabric.plan.types import flat_type

@@ -1,32 +1,23 @@
-"""Sinks that keep nothing: the blackhole, a reader in this process, and the gate.
+"""A sink that drops rows.
 
-`Blackhole` drops rows; `Live` hands them to a `Feed` as they come. Nothing waits for a checkpoint:
-after a restore, rows since the last one come again. Their handles name no portion, so there is
-nothing to publish or abandon.
-
-`GateSink` holds its job open until a file exists, for tests, which look at a job while it runs.
-Rows are counted and dropped; `prepare` waits for the gate's file, looking every `POLL_S`, until
-`abandon`.
+Its handles name no portion, so there is nothing to publish or abandon.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
-from threading import Event
-
 import pyarrow as pa
 
 from fabric.checkpoint.manifest import FINAL
-from fabric.errors import CancelledError
-from fabric.ids import check_name
-from fabric.io.live import Feed
-from fabric.io.sinks.protocol import Handle, SinkWriter, portions
-from fabric.plan.targets import GateTarget
+from fabric.ids import TaskId
+from fabric.io.sinks.protocol import SinkStart, SinkWriter, portions
+from fabric.plan.targets import BlackholeTarget
 
-POLL_S = 0.02
+
+def open_stream(
+    target: BlackholeTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
+) -> Blackhole:
+    """The writer of a task."""
+    return Blackhole()
 
 
 class Blackhole(SinkWriter):
@@ -45,60 +36,3 @@ class Blackhole(SinkWriter):
 
     def abandon(self) -> None:
         """Nothing was written."""
-
-
-class Live(Blackhole):
-    """See `SinkWriter`; like where nothing is kept, there is nothing to publish or abandon."""
-
-    def __init__(self, feed: Feed) -> None:
-        self._feed, self._interrupted = feed, False
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Wait for room; see `Feed.put`."""
-        if batch.num_rows:
-            self._feed.put(batch, lambda: self._interrupted)
-
-    def interrupt(self) -> None:
-        """See `SinkWriter`."""
-        self._interrupted = True
-        self._feed.wake()
-
-
-def gate_file(name: str) -> Path:
-    """The file that opens gate `name`: in ``FABRIC_GATES``, else the temporary folder."""
-    folder = os.environ.get("FABRIC_GATES") or str(Path(tempfile.gettempdir()) / "fabric-gates")
-    return Path(folder) / check_name(name, "gate")
-
-
-class GateSink(SinkWriter):
-    """Waits at `prepare`; `abandon` from another thread ends the wait."""
-
-    def __init__(self, target: GateTarget) -> None:
-        self.name, self.n_rows = target.name, 0
-        self._file = gate_file(target.name)
-        self._abandoned = Event()
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Count rows."""
-        if self._abandoned.is_set():
-            raise CancelledError(f"gate {self.name} was abandoned")
-        self.n_rows += batch.num_rows
-
-    def prepare(self, checkpoint: int = FINAL) -> bytes:
-        """Wait for the gate; raises `CancelledError` once abandoned."""
-        while not self._file.exists():
-            if self._abandoned.wait(POLL_S):
-                raise CancelledError(f"gate {self.name} was abandoned before it opened")
-        return Handle("gate", {"name": self.name, "rows": self.n_rows}).encode()
-
-    def abandon(self) -> None:
-        """End the wait."""
-        self._abandoned.set()
-
-
-def publish(handles: Sequence[Handle]) -> None:
-    """Nothing was written."""
-
-
-def abandon(handles: Sequence[Handle]) -> None:
-    """Nothing was written."""

@@ -16,16 +16,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from fabric.checkpoint.manifest import FINAL
+from fabric.config import StateBackend
 from fabric.errors import CancelledError, InternalError
 
 VERSION = 1
 PORTIONS = "portions"
 """The kind of a handle that is several others."""
+
+
+class SinkStart(NamedTuple):
+    """Which start of a sink's tasks this is, and the job's folder, which is the same for all hosts.
+
+    What can't be put aside at the target lies in `folder`. A sink with state keeps it as `state`
+    says, in files below `scratch`.
+    """
+
+    run: int = 0
+    folder: str = ""
+    scratch: Path | None = None
+    state: StateBackend = "memory"
 
 
 class SinkWriter(ABC):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from fabric.errors import ConfigError, ExpressionError, FabricError, InternalError, StorageError
-from fabric.io.files.source import check_rows, check_split
+from fabric.io.sources.file import check_rows, check_split
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.expr import Agg, Call, Case, Cast
 from fabric.plan.nodes import Node, Scan

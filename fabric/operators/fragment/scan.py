@@ -26,9 +26,9 @@ from fabric.errors import InternalError
 from fabric.io import local_files, sources
 from fabric.io.files import parquet
 from fabric.io.files.parquet import footer
-from fabric.io.files.source import plain_as_planned
 from fabric.io.files.statistics import pruning_filter
 from fabric.io.local_files import reading
+from fabric.io.sources.file import plain_as_planned
 from fabric.operators.expressions.datafusion.lower import column
 from fabric.operators.fragment.arrow_dataset import (
     GroupPart,

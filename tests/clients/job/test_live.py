@@ -15,9 +15,8 @@ from fabric.clients.job.live import Receiver
 from fabric.clients.session.remote import RemoteSession
 from fabric.clients.session.session import Session
 from fabric.errors import CancelledError, FabricError, PlanError
-from fabric.io import live
-from fabric.io.live import BATCHES, Feed
-from fabric.io.sinks.blackhole import Live
+from fabric.io.sinks import live
+from fabric.io.sinks.live import BATCHES, Feed, Live
 from fabric.plan.targets import FlightTarget
 
 ROW = pa.record_batch({"v": pa.array([1], pa.int64())})

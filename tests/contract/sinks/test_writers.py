@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from fabric.errors import CancelledError, NotFoundError, PlanError
 from fabric.ids import TaskId, new_id
-from fabric.io import sources
+from fabric.io import sinks, sources
 from fabric.io.dataset.access import use
-from fabric.io.sinks import dispatch as sinks
-from fabric.io.sinks.dispatch import open_stream_sink
+from fabric.io.sinks import open_stream_sink
+from fabric.io.sinks.protocol import SinkStart
 from fabric.plan.sources import DatasetSource
 from fabric.plan.targets import (
     DatasetTarget,
@@ -157,7 +157,7 @@ class Job:
         self.writers = [
             open_stream_sink(
                 self.place.target, SCHEMA, TaskId(self.id, STAGE, task, self.run), self.n_tasks,
-                run=self.run,
+                SinkStart(self.run),
             )
             for task in range(self.n_tasks)
         ]  # fmt: skip

@@ -34,8 +34,7 @@ from fabric.coordinator.optimizer.simplification import fold_constants
 from fabric.coordinator.optimizer.trace import Fired
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.submit.constants import constant_value
-from fabric.io import memory
-from fabric.io.sources import enumerate_splits
+from fabric.io.sources import enumerate_splits, memory
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Agg, Alias, Call, Case, Column, Expr, IsIn, Literal, Over, SortKey

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import PlanError
-from fabric.io import memory
-from fabric.io.sources import enumerate_splits
+from fabric.io.sources import enumerate_splits, memory
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Call, Column
 from fabric.plan.nodes import Aggregate, Exchange, Join, Plan, Scan

@@ -11,8 +11,7 @@ import pytest
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import PlanError
-from fabric.io import memory
-from fabric.io.sources import enumerate_splits
+from fabric.io.sources import enumerate_splits, memory
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Cast, Column, Expr, Over, SortKey
 from fabric.plan.nodes import (

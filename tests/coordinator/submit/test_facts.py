@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from fabric.control.control_pb2 import DatasetLocation
 from fabric.coordinator.submit.facts import needed, source_facts
-from fabric.io import memory
-from fabric.io.sources import enumerate_splits
+from fabric.io.sources import enumerate_splits, memory
 from fabric.plan.expr import Agg, Column
 from fabric.plan.nodes import Aggregate, Filter, Join, Scan
 from fabric.plan.sources import DatasetSource, FileSource, FlightSource, MemorySource, Split

@@ -10,9 +10,8 @@ import pytest
 
 from fabric.errors import ConfigError, DataError, InternalError, NotFoundError, PeerLostError
 from fabric.ids import TaskId
-from fabric.io import sources
+from fabric.io import sinks, sources
 from fabric.io.dataset.access import current, set_default, use
-from fabric.io.sinks import dispatch as sinks
 from fabric.plan.sources import DatasetSource
 from fabric.plan.targets import DatasetTarget
 from tests.support.flight_rig import FlightRig

@@ -18,9 +18,10 @@ from fabric.errors import DataError, NotFoundError, PartitionLostError, StorageE
 from fabric.flight.locations import LocationTable
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
-from fabric.io.dataset import view_sink, views
+from fabric.io.dataset import views
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles, use
-from fabric.io.sinks.protocol import Handle
+from fabric.io.sinks import view
+from fabric.io.sinks.protocol import Handle, SinkStart
 from fabric.operators.snapshots import HASH_SHIFT, hashes_of, key_groups
 from fabric.plan.targets import DatasetTarget
 from fabric.testing.operators import Kept
@@ -30,7 +31,7 @@ SCHEMA = pa.schema(
      ("kind", pa.string())]
 )  # fmt: skip
 TARGET = DatasetTarget("v", ("k", "word"), mode="view", kind="kind")
-STORED = view_sink.stored_schema(TARGET, SCHEMA)
+STORED = view.stored_schema(TARGET, SCHEMA)
 Key = tuple[int | None, str | None]
 Model = dict[Key, int]
 
@@ -69,9 +70,9 @@ class Job:
         self.at, self.now = {}, dict(self.done or {})
         with use(self.access):
             self.tasks = [
-                view_sink.open_view(
-                    TARGET, view_sink.Place(TaskId("job-1", 2, task, 0), n_tasks, self.run), SCHEMA,
-                    self.folder / f"{self.run}-{task}", self.state,
+                view.open_view(
+                    TARGET, view.Place(TaskId("job-1", 2, task, 0), n_tasks, self.run), SCHEMA,
+                    SinkStart(scratch=self.folder / f"{self.run}-{task}", state=self.state),
                 )
                 for task in range(n_tasks)
             ]  # fmt: skip
@@ -119,7 +120,7 @@ class Job:
             for writer in [] if last else self.tasks:
                 writer.on_complete(number)
             with use(self.access):
-                view_sink.publish(handles)
+                view.publish(handles)
             self.at[self.control.shown[-1].transaction] = dict(self.now)
 
     def read(self, transaction: str) -> Model:
@@ -162,8 +163,8 @@ KEYS: list[Key] = [(k, word) for k in (None, *range(6)) for word in (None, "a", 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_sink, "FRESH_ROWS", 7)
-    monkeypatch.setattr(view_sink, "LIVE_S", 0.0)
+    monkeypatch.setattr(view, "FRESH_ROWS", 7)
+    monkeypatch.setattr(view, "LIVE_S", 0.0)
 
 
 @pytest.mark.parametrize("state", ["memory", "arrow"])
@@ -206,7 +207,7 @@ def test_versions_go_when_nobody_should_come_for_them(
 ) -> None:
     job = Job(tmp_path, "arrow", 1)
     monkeypatch.setattr(views, "KEPT_S", 0.0)
-    monkeypatch.setattr(view_sink, "KEPT_S", 0.0)
+    monkeypatch.setattr(view, "KEPT_S", 0.0)
     for n in range(4):
         job.write([((n, "a"), n, "+I")])
         job.take_checkpoint()

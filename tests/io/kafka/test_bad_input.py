@@ -16,7 +16,7 @@ import fabric
 from fabric.errors import DataError
 from fabric.plan.targets import KafkaTarget
 from tests.io.kafka.test_publisher import Rig, facts_of
-from tests.io.kafka.test_source import read_all, reading, row, rows, stream
+from tests.io.readers.test_kafka import read_all, reading, row, rows, stream
 from tests.services.kafka import SharedBroker, kafka_broker
 from tests.services.transactions import is_open, transactions
 from tests.support.wait import wait_until

@@ -29,13 +29,12 @@ from fabric.errors import (
     StorageError,
 )
 from fabric.ids import TaskId
-from fabric.io.kafka import sink
 from fabric.io.kafka.markers import Markers
 from fabric.io.kafka.publisher import Publisher
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.staging import Stored
-from fabric.io.sinks.dispatch import take_back
-from fabric.io.sinks.protocol import Handle, unfolded
+from fabric.io.sinks import kafka, take_back
+from fabric.io.sinks.protocol import Handle, SinkStart, unfolded
 from fabric.operators.contract import Operator
 from fabric.operators.node_operators import operator_of
 from fabric.plan.event_windows import Count
@@ -75,8 +74,8 @@ class Rig:
 
     def task(self, number: int, *, run: int = 1, n_tasks: int = 1) -> Any:
         task = TaskId(self.job, 0, number)
-        return sink.open_stream(
-            self.target, self.schema, task, n_tasks, run=run, folder=str(self.folder)
+        return kafka.open_stream(
+            self.target, self.schema, task, n_tasks, SinkStart(run, str(self.folder))
         )
 
     def portion(self, n: int, *, task: int = 0, run: int = 1) -> list[dict[str, Any]]:
@@ -319,7 +318,7 @@ def test_a_task_waits_for_brokers_that_are_slower(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No epoch grows beyond one that is being published; what is not complete is never awaited."""
-    monkeypatch.setattr(sink, "AHEAD_BYTES", 1)
+    monkeypatch.setattr(kafka, "AHEAD_BYTES", 1)
     writer, publisher = rig.task(0), rig.publisher()
     writer.write(rig.rows(20_000))
     first = facts_of(writer.prepare(1))
@@ -345,7 +344,7 @@ def test_a_task_waits_for_brokers_that_are_slower(
 def test_a_task_that_waits_for_brokers_can_be_ended(
     rig: Rig, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "AHEAD_BYTES", 1)
+    monkeypatch.setattr(kafka, "AHEAD_BYTES", 1)
     writer = rig.task(0)
     writer.write(rig.rows(20_000))
     writer.prepare(1)
@@ -382,18 +381,18 @@ def test_records_that_are_not_what_was_written_are_refused(rig: Rig) -> None:
 
 
 def test_nothing_is_taken_back(rig: Rig) -> None:
-    handle = Handle(sink.KIND, rig.portion(1)[0]).encode()
+    handle = Handle(kafka.KIND, rig.portion(1)[0]).encode()
     with pytest.raises(PlanError, match=f"committed to {rig.topic} can't be taken back"):
         take_back([handle], [], rig.target)
     take_back([handle], [handle], rig.target)  # which a restored checkpoint keeps
 
 
 def test_a_job_that_has_ended_leaves_nothing(rig: Rig) -> None:
-    sink.publish([Handle(sink.KIND, rig.portion(5)[0])], rig.target)
+    kafka.publish([Handle(kafka.KIND, rig.portion(5)[0])], rig.target)
     markers = Markers(configuration(rig.target), rig.target.markers)
     assert len(markers.of_job(rig.job)) == 1
     rig.portion(5)
-    sink.discard(rig.target, rig.job, 0, str(rig.folder), published=True)
+    kafka.discard(rig.target, rig.job, 0, str(rig.folder), published=True)
     assert markers.of_job(rig.job) == {}
     assert list(rig.folder.iterdir()) == []
 

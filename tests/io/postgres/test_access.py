@@ -17,9 +17,9 @@ import pytest
 
 from fabric.errors import AuthError, ConfigError, PlanError, StorageAwayError, StorageError
 from fabric.io import places
-from fabric.io.postgres import sink
 from fabric.io.postgres.access import check_place, conninfo, parameters_of
 from fabric.io.postgres.session import Session
+from fabric.io.sinks import postgres as sink
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.targets import TARGETS, PostgresTarget
 from fabric.plan.wire.fields import read_place, write_place

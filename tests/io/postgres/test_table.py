@@ -10,9 +10,9 @@ import pytest
 
 from fabric.errors import PlanError
 from fabric.ids import TaskId, new_id
-from fabric.io.postgres import sink
+from fabric.io import sinks
 from fabric.io.postgres.table import quoted, table_name
-from fabric.io.sinks import dispatch as sinks
+from fabric.io.sinks import postgres as sink
 from fabric.plan.targets import PostgresTarget
 from tests.support.postgres import PostgresServer
 

@@ -11,8 +11,9 @@ import fabric
 from fabric import streams
 from fabric.errors import CancelledError, ConfigError, PlanError
 from fabric.ids import TaskId
-from fabric.io.sinks.blackhole import Blackhole, gate_file
-from fabric.io.sinks.dispatch import abandon, open_sink, publish
+from fabric.io.sinks import abandon, open_sink, publish
+from fabric.io.sinks.blackhole import Blackhole
+from fabric.io.sinks.gate import gate_file
 from fabric.plan.targets import GateTarget
 
 

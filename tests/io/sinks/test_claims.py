@@ -11,8 +11,9 @@ import pytest
 
 from fabric.errors import PlanError
 from fabric.ids import TaskId
-from fabric.io.sinks import dispatch as sinks
-from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
+from fabric.io import sinks
+from fabric.io.sinks import check_stream_target, open_stream_sink
+from fabric.io.sinks.protocol import SinkStart
 from fabric.plan.targets import StreamFileTarget
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -25,7 +26,7 @@ def target(folder: Path, **options) -> StreamFileTarget:
 
 
 def opened(to: StreamFileTarget, job: str, task: int = 0):
-    return open_stream_sink(to, SCHEMA, TaskId(job, 2, task), 2, run=1)
+    return open_stream_sink(to, SCHEMA, TaskId(job, 2, task), 2, SinkStart(1))
 
 
 def written(to: StreamFileTarget, job: str, *, ends: bool = True) -> None:
@@ -38,7 +39,7 @@ def written(to: StreamFileTarget, job: str, *, ends: bool = True) -> None:
 
 def written_by(to: StreamFileTarget, job: str) -> None:
     """Into folders of the values of a column."""
-    writer = open_stream_sink(to, KEYED, TaskId(job, 2, 0), 2, run=1)
+    writer = open_stream_sink(to, KEYED, TaskId(job, 2, 0), 2, SinkStart(1))
     writer.write(pa.record_batch([[1], ["x"], [1.5]], schema=KEYED))
     sinks.publish([writer.prepare(1)])
     sinks.discard(to, job, 2)

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 import fabric
 from fabric.errors import FabricError, PlanError, StorageError
 from fabric.ids import TaskId
-from fabric.io.sinks import overwrite
-from fabric.io.sinks.dispatch import abandon, discard, open_sink, publish
+from fabric.io.sinks import abandon, discard, open_sink, overwrite, publish
 from fabric.plan.targets import FileTarget
 
 pytestmark = pytest.mark.timeout(120)

@@ -14,8 +14,9 @@ import fabric
 from fabric import streams
 from fabric.errors import PlanError
 from fabric.ids import TaskId
-from fabric.io.sinks import dispatch as sinks
-from fabric.io.sinks.dispatch import open_stream_sink
+from fabric.io import sinks
+from fabric.io.sinks import open_stream_sink
+from fabric.io.sinks.protocol import SinkStart
 from fabric.plan.targets import StreamFileTarget
 from tests.support.disk_crash import Crash, crash_at
 from tests.support.sampled import sampled
@@ -56,7 +57,7 @@ def test_a_crash_at_any_step_loses_and_doubles_nothing(
         to = StreamFileTarget(
             format, str(out), roll_rows=2, compact_bytes=10_000, partition_by=("k",)
         )
-        writer = open_stream_sink(to, SCHEMA, TaskId("job-1", 2, 0), 1, run=1)
+        writer = open_stream_sink(to, SCHEMA, TaskId("job-1", 2, 0), 1, SinkStart(1))
         handles = []
         for begin in (0, 100):
             writer.write(batch(range(begin, begin + 4)))

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 import fabric
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
-from fabric.io.sinks import files as file_sinks
-from fabric.io.sinks.dispatch import abandon, open_sink, publish
+from fabric.io.sinks import abandon, open_sink, publish
+from fabric.io.sinks import file as file_sinks
 from fabric.io.sinks.parts import OPEN_MAX, partitioned
 from fabric.plan.targets import FileTarget
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fabric.io import memory, sources
+from fabric.io import sources
+from fabric.io.sources import memory
 from fabric.operators.fragment import execute_fragment
 from fabric.plan.nodes import Exchange, Scan
 from fabric.plan.schema import schema_of

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.errors import DataError, ExpressionError, FabricError, NotFoundError
-from fabric.io import memory, sources
+from fabric.io import sources
+from fabric.io.sources import memory
 from fabric.operators.fragment import execute_fragment
 from fabric.operators.fragment import scan as scanning
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Literal, SortKey

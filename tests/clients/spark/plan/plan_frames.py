@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.io.memory import register
+from fabric.io.sources.memory import register
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, Frame, Literal, Over, SortKey
 from fabric.plan.nodes import Scan
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,29 @@ from fabric.io.sinks import claims
 from fabric.io.sinks.compaction import Merged, finish_merge, merge_small, ranges, size_of, without
 from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
-from fabric.io.sinks.protocol import Handle, SinkWriter, grouped, whole_or_none
+from fabric.io.sinks.protocol import (
+    Epochs,
+    Handle,
+    SinkStart,
+    SinkWriter,
+    grouped,
+    whole_or_none,
+)
 from fabric.io.sinks.stream_folders import Folders, check_above, synced, write_whole
 from fabric.plan.targets import StreamFileTarget
 
 
-def check_target(target: StreamFileTarget) -> None:
-    """Refuse wrong options and sizes, and a place that is no folder to write in."""
+def check_stream(target: StreamFileTarget, schema: pa.Schema) -> None:
+    """Refuse what such rows can't be written to, and a folder with another job's rows."""
+    _check_possible(target, schema)
+    with writing(target.path):
+        claims.check_unused(target)
+        claims.check_alike(target, schema)
+
+
+def _check_possible(target: StreamFileTarget, schema: pa.Schema) -> None:
+    """Refuse wrong options and sizes, a place that is no folder to write in, and columns that the
+    format can't hold."""
     check_options(target.format, target.options)
     places.check_write(target.path)
     if not dict(target.options).get("lines", True):
@@ -60,30 +76,27 @@ def check_target(target: StreamFileTarget) -> None:
     check_above(path)
     if path.is_file():
         raise PlanError(f"{path} is a file, a stream writes a folder of files; name another")
-
-
-def check_columns(target: StreamFileTarget, schema: pa.Schema) -> None:
-    """Refuse a column that the format can't hold."""
     check_partition_by(target.partition_by, schema, "write_stream")
     check_schema(target.format, schema, target.path)
 
 
-def portion_opener(
-    target: StreamFileTarget, schema: pa.Schema, task: TaskId, run: int
-) -> Callable[[int], Portion]:
-    """Opens what one task writes between two barriers, once what its earlier runs left is gone.
+def open_stream(
+    target: StreamFileTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
+) -> SinkWriter:
+    """The writer of one task, once what its earlier runs left is gone.
 
     Nothing begins again before what a complete checkpoint has was published, so no other file of
     theirs is wanted. A task that comes late, after its job has ended, finds no folder to write in.
     """
+    _check_possible(target, schema)
     folders, numbers = Folders.of(target.path, task.job, task.stage), count(1)
     with writing(target.path):
         claims.claim(target, task.job)
         folders.make()
         for path in folders.working.rglob(f"{_task_name(task)}-*"):
-            if int(path.name.removeprefix(_task_name(task)).split("-")[1]) < run:
+            if int(path.name.removeprefix(_task_name(task)).split("-")[1]) < start.run:
                 path.unlink(missing_ok=True)
-    return lambda since: Portion(target, schema, task, (run, next(numbers)))
+    return Epochs(lambda since: Portion(target, schema, task, (start.run, next(numbers))))
 
 
 class Portion(SinkWriter):
@@ -198,8 +211,10 @@ def take_back(handles: Sequence[Handle]) -> None:
             raise
 
 
-def discard(target: StreamFileTarget, job: str, stage: int) -> None:
+def discard(target: StreamFileTarget, job: str, stage: int, **_: object) -> None:
     """At a job's end: what is published becomes visible, whatever its age, the rest is removed."""
+    if not places.may_write(target.path):
+        return  # then no task of it has begun here
     folders = Folders.of(target.path, job, stage)
     if not folders.root.exists():
         claims.release(target, job)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from fabric.errors import CancelledError, DataError, PlanError, StorageAwayError, StorageError
 from fabric.ids import TaskId, new_id
-from fabric.io.postgres import session, sink
+from fabric.io import sinks
+from fabric.io.postgres import session
 from fabric.io.postgres.table import table_name
-from fabric.io.sinks import dispatch as sinks
+from fabric.io.sinks import postgres as sink
 from fabric.plan.targets import PostgresTarget
 from tests.support.cut_proxy import CutProxy, How
 from tests.support.postgres import PostgresServer

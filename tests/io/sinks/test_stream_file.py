@@ -12,9 +12,9 @@ import pytest
 
 from fabric.errors import ConfigError, DataError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
-from fabric.io.sinks import dispatch as sinks
-from fabric.io.sinks import stream_folders
-from fabric.io.sinks.dispatch import check_stream_target, open_stream_sink
+from fabric.io import sinks
+from fabric.io.sinks import check_stream_target, open_stream_sink, stream_folders
+from fabric.io.sinks.protocol import SinkStart
 from fabric.plan.targets import DatasetTarget, StreamFileTarget
 from tests.support.disk_crash import Crash, crash_at
 from tests.support.sampled import sampled
@@ -28,7 +28,7 @@ def batch(*values: int) -> pa.RecordBatch:
 
 
 def opened(target: StreamFileTarget, task: TaskId = TASK, run: int = 1):
-    return open_stream_sink(target, SCHEMA, task, 1, run=run)
+    return open_stream_sink(target, SCHEMA, task, 1, SinkStart(run))
 
 
 def seen(path: Path) -> list[list[int]]:
@@ -50,7 +50,7 @@ def test_files_are_cut_by_rows(tmp_path: Path) -> None:
 
 def test_files_are_cut_by_bytes_and_time(tmp_path: Path, monkeypatch) -> None:
     out, now = tmp_path / "out", [0.0]
-    monkeypatch.setattr("fabric.io.sinks.stream_files.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fabric.io.sinks.stream_file.time.monotonic", lambda: now[0])
     writer = opened(target(out, roll_bytes=100, roll_s=5.0, compact_bytes=0))
     for n in range(26):  # 13 of them are 104 bytes
         writer.write(batch(n))
@@ -372,4 +372,6 @@ def test_a_stream_overwrites_no_dataset() -> None:
 def test_columns_that_a_format_can_not_hold_are_refused(tmp_path: Path) -> None:
     schema = pa.schema([("a", pa.list_(pa.int8()))])
     with pytest.raises(PlanError, match="can't hold column 'a'"):
-        open_stream_sink(StreamFileTarget("csv", str(tmp_path / "o")), schema, TASK, 1, run=1)
+        open_stream_sink(
+            StreamFileTarget("csv", str(tmp_path / "o")), schema, TASK, 1, SinkStart(1)
+        )

@@ -29,7 +29,7 @@ from fabric.io.sinks import overwrite
 from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
-from fabric.io.sinks.protocol import Handle, SinkWriter, whole_or_none
+from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter, whole_or_none
 from fabric.io.sinks.stream_folders import check_above, synced
 from fabric.plan.targets import FileTarget
 
@@ -65,7 +65,9 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
         check_appended(target, schema)
 
 
-def open_sink(target: FileTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> FileSink:
+def open_sink(
+    target: FileTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
+) -> FileSink:
     """One task's part files, aside."""
     check_target(target, schema)
     if target.single and n_tasks != 1:
@@ -194,9 +196,10 @@ def _holds(folder: Path, facts: Sequence[dict[str, Any]]) -> bool:
     return all(path.exists() and path.stat().st_ino == inode for path, inode in parts)
 
 
-def discard(target: FileTarget, job: str, stage: int) -> None:
+def discard(target: FileTarget, job: str, stage: int, **_: object) -> None:
     """Remove whatever the tasks of a stage staged, listed in handles or not."""
-    places.check_write(target.path)
+    if not places.may_write(target.path):
+        return  # then no task of it has begun here
     with writing(target.path):
         _remove(_place(target.path), _aside(target.path, job, stage, "staging"))
 

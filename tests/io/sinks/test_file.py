@@ -17,7 +17,7 @@ from fabric.errors import (
 )
 from fabric.ids import TaskId
 from fabric.io import sources
-from fabric.io.sinks.dispatch import abandon, check_target, discard, open_sink, publish
+from fabric.io.sinks import abandon, check_target, discard, open_sink, publish
 from fabric.plan.sources import FileSource
 from fabric.plan.targets import FileTarget
 

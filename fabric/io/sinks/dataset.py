@@ -19,15 +19,50 @@ from fabric.flight.descriptor import PutPath
 from fabric.flight.owners import Spread
 from fabric.ids import TaskId
 from fabric.io.dataset.access import DatasetAccess, current
-from fabric.io.sinks.protocol import Handle, SinkWriter, grouped
+from fabric.io.sinks.protocol import Epochs, Handle, SinkStart, SinkWriter, grouped
 from fabric.plan.targets import DatasetTarget
+
+
+def check_stream(target: DatasetTarget, schema: pa.Schema) -> None:
+    """Refuse what a stream would overwrite."""
+    if target.mode == "overwrite":
+        raise PlanError(
+            f"a stream appends: dataset {target.name!r} can't be overwritten by one; drop it "
+            'first, or use mode "append"'
+        )
+
+
+def open_sink(
+    target: DatasetTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
+) -> DatasetSink:
+    """The writer of a task of a bounded job: those of a stage share a transaction."""
+    return DatasetSink(target, schema, task, f"{task.job}.{task.stage}", target.mode)
+
+
+def open_stream(
+    target: DatasetTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
+) -> SinkWriter:
+    """The writer of a stream's task: those between two barriers share a transaction.
+
+    A view keeps its rows as the job keeps its state.
+    """
+    check_stream(target, schema)
+    if target.mode == "view":
+        from fabric.io.sinks import view  # brings stores of columns, which others don't need
+
+        return view.open_view(target, view.Place(task, n_tasks, start.run), schema, start)
+    key = f"{task.job}.{task.stage}"
+    make(target, schema, f"{key}.made")
+    return Epochs(
+        lambda since: DatasetSink(target, schema, task, f"{key}.{start.run}.{since}", "append")
+    )
 
 
 class DatasetSink(SinkWriter):
     """One task's writer; tasks with the same `key` share a transaction."""
 
     def __init__(
-        self, target: DatasetTarget, schema: pa.Schema, task: TaskId, key: str, mode: str = "append"
+        self, target: DatasetTarget, schema: pa.Schema, task: TaskId, key: str, mode: str
     ) -> None:
         access = current()
         begin = _begin(target, schema, mode, key)
@@ -160,6 +195,14 @@ def abandon(handles: Sequence[Handle]) -> None:
                 access.transport.discard(address, name, transaction)
             except (PeerLostError, NotFoundError):
                 continue  # that owner's sweep removes the files
+
+
+def discard(target: DatasetTarget, job: str, stage: int, *, published: bool, **_: object) -> None:
+    """At a job's end: a view has no rows any more, unless it came to its end."""
+    if target.mode == "view":
+        from fabric.io.sinks import view  # as above
+
+        view.discard(target, job, published=published)
 
 
 def _is_committed(access: DatasetAccess, name: str, transaction: str) -> bool:

@@ -34,7 +34,7 @@ from fabric.io.postgres.session import PAUSE_S, Session
 from fabric.io.postgres.staging import Place, Staging, check_area
 from fabric.io.postgres.table import Layout, create_sql, layout_of, look, table_name
 from fabric.io.postgres.types import ColumnType
-from fabric.io.sinks.protocol import Handle, grouped
+from fabric.io.sinks.protocol import Epochs, Handle, SinkStart, SinkWriter, grouped
 from fabric.plan.targets import PostgresTarget
 from fabric.telemetry.logs import logger
 
@@ -88,9 +88,10 @@ def _exists(target: PostgresTarget) -> PlanError:
     )
 
 
-def open_sink(target: PostgresTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> Portion:
+def open_sink(
+    target: PostgresTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
+) -> Portion:
     """The writer of a task of a bounded job: one portion, published with those of all tasks."""
-    del n_tasks
 
     def begin(session: Session, staging: Staging) -> Layout:
         staging.begin(0)
@@ -101,6 +102,13 @@ def open_sink(target: PostgresTarget, schema: pa.Schema, task: TaskId, n_tasks: 
 
     layout = _begun(target, task, begin)
     return Portion(target, layout, task, (0, 0), f"a{task.attempt}")
+
+
+def open_stream(
+    target: PostgresTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
+) -> SinkWriter:
+    """The writer of one task of a stream."""
+    return Epochs(portion_opener(target, schema, task, start.run))
 
 
 def portion_opener(
@@ -238,7 +246,7 @@ def abandon(handles: Sequence[Handle], target: PostgresTarget | None) -> None:
 drop = abandon
 
 
-def discard(target: PostgresTarget, job: str, stage: int) -> None:
+def discard(target: PostgresTarget, job: str, stage: int, **_: object) -> None:
     """At a job's end: remove all that is staged; who comes late may not write."""
 
     def end(staging: Staging) -> None:

@@ -1,12 +1,14 @@
-"""Every kind of source behind three functions.
+"""Tables as sources: files, tables of this process, datasets, and Flight servers.
 
-One job: find the module that serves a source. Flight and dataset modules are imported when the
-first such source comes.
+One job: finding the module that serves a source. The module has the name of the source on the wire
+(`WIRE` of its class) and three functions: `source_schema`, its columns; `enumerate_splits`, what
+its tasks read; and `read_split`, the rows of a split. Streams are in `fabric/io/readers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from itertools import chain
 from typing import Any
 
@@ -15,14 +17,7 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.io.read_threads import outside
 from fabric.plan.expr import Expr
-from fabric.plan.sources import (
-    DatasetSource,
-    FileSource,
-    FlightSource,
-    MemorySource,
-    Source,
-    Split,
-)
+from fabric.plan.sources import SOURCES, FileSource, Source, Split
 
 _GATHERED_BYTES = 256 << 10
 
@@ -35,12 +30,12 @@ def source_schema(source: Source) -> pa.Schema:
     NotFoundError, DataError
         A file is missing, damaged, or differs from the first.
     """
-    return _serve(source).source_schema(source)
+    return serving(source).source_schema(source)
 
 
 def enumerate_splits(source: Source, n_target: int) -> list[Split]:
     """Parts of about equal size, about `n_target` of them, that tasks read alone."""
-    return list(_serve(source).enumerate_splits(source, max(1, n_target)))
+    return list(serving(source).enumerate_splits(source, max(1, n_target)))
 
 
 def read_split(
@@ -70,7 +65,7 @@ def read_splits(
     `predicate` is a hint: rows that can't satisfy it may be left out, the others come all. When
     `bounded`, no more of a mapped file stays resident than the last batches.
     """
-    read, at = _serve(source).read_split, ""
+    read, at = serving(source).read_split, ""
     hints = {"predicate": predicate, "bounded": bounded} if isinstance(source, FileSource) else {}
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -101,23 +96,13 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch
     yield some
 
 
-def _serve(source: Source) -> Any:
-    match source:
-        case FileSource():
-            from fabric.io.files import source as files
+def serving(source: Source) -> Any:
+    """The module of `source`, imported when the first such source comes.
 
-            return files
-        case MemorySource():
-            from fabric.io import memory
-
-            return memory
-        case DatasetSource():
-            from fabric.io.dataset import source as dataset
-
-            return dataset
-        case FlightSource():
-            from fabric.io import flight_server as flight
-
-            return flight
-        case _:
-            raise PlanError(f"nothing here can read a {type(source).__name__}")
+    >>> from fabric.plan.sources import MemorySource
+    >>> serving(MemorySource("mem-1", 0)).__name__
+    'fabric.io.sources.memory'
+    """
+    if not isinstance(source, SOURCES):
+        raise PlanError(f"nothing here can read a {type(source).__name__}")
+    return import_module(f"{__name__}.{source.WIRE}")

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import DataError, NotFoundError
-from fabric.io import memory, sources
+from fabric.io import sources
+from fabric.io.sources import memory
 from fabric.plan.sources import MemorySource
 
 

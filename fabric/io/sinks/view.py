@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric.checkpoint.manifest import FINAL
-from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import FINAL as LAST
 from fabric.control.datasets import LIVE, VIEW, is_kept, job_of, live_name, moment_of
@@ -34,7 +32,7 @@ from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import TaskId
 from fabric.io.dataset.access import current
 from fabric.io.dataset.views import I64, KEPT_S, NOTHING, U64, Fresh, Keys, Moment, Version
-from fabric.io.sinks.protocol import Handle, SinkWriter, grouped
+from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter, grouped
 from fabric.plan.targets import DatasetTarget
 from fabric.state.backend import SnapshotReader
 from fabric.state.column_stores import ColumnStore, column_engine, open_column_store, stored_type
@@ -305,12 +303,11 @@ def open_view(
     target: DatasetTarget,
     place: Place,
     schema: pa.Schema,
-    scratch: Path | None,
-    state: StateBackend,
+    start: SinkStart,
 ) -> ViewWriter:
     """The writer of one task; it keeps rows in files below `scratch` where the job's state does."""
-    stored = stored_schema(target, schema)
-    engine = "memory" if column_engine(state) == "memory" or scratch is None else "arrow"
+    stored, scratch = stored_schema(target, schema), start.scratch
+    engine = "memory" if column_engine(start.state) == "memory" or scratch is None else "arrow"
     store = open_column_store(engine, stored, scratch)
     return ViewWriter(target, place, stored, store, in_memory=engine == "memory")
 

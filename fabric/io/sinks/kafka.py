@@ -35,6 +35,7 @@ from fabric.io.kafka.staging import RecordFile, Stored, remove_all, remove_earli
 from fabric.io.sinks.protocol import (
     Epochs,
     Handle,
+    SinkStart,
     SinkWriter,
     portions,
     whole_or_none,
@@ -58,26 +59,26 @@ _log = logger("fabric.kafka")
 
 
 def open_stream(
-    target: KafkaTarget, schema: pa.Schema, task: TaskId, n_tasks: int, *, run: int, folder: str
+    target: KafkaTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
 ) -> SinkWriter:
-    """One task's writer of a stream; `run` increases with each restore."""
+    """One task's writer of a stream."""
     records = Records(target, schema)
     if target.guarantee == "at_least_once":
         return Direct(target, records)
-    remove_earlier(folder, task, n_tasks, run)
+    remove_earlier(start.folder, task, n_tasks, start.run)
     numbers = count(1)
-    return Bounded(lambda: Portion(target, records, folder, task, (run, next(numbers))))
+    return Bounded(lambda: Portion(target, records, start.folder, task, (start.run, next(numbers))))
 
 
 def open_sink(
-    target: KafkaTarget, schema: pa.Schema, task: TaskId, *, run: int, folder: str
+    target: KafkaTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
 ) -> SinkWriter:
     """One task's writer of a bounded input, which is one portion."""
     records = Records(target, schema)
     if target.guarantee == "at_least_once":
         return Direct(target, records)
-    place = run, task.attempt + 1
-    return Portion(target, records, folder, task, place, number=1, bounded=True)
+    place = start.run, task.attempt + 1
+    return Portion(target, records, start.folder, task, place, number=1, bounded=True)
 
 
 class Portion(SinkWriter):

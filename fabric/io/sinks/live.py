@@ -1,7 +1,8 @@
-"""Readers in this process that streams hand their rows to.
+"""Readers in this process that streams hand their rows to, as they come.
 
-One job: `Feed`, a few batches between a stream and its reader, and under which name a task of this
-process finds it. Handing on is zero-copy.
+`Feed` is a few batches between a stream and its reader; `Live` is the sink of a task, which finds
+the feed by its name. Handing on is zero-copy. Nothing waits for a checkpoint: after a restore, rows
+since the last one come again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from fabric.errors import ExternalError, FabricError, NotFoundError
-from fabric.ids import new_id
+from fabric.ids import TaskId, new_id
+from fabric.io.sinks.blackhole import Blackhole
+from fabric.io.sinks.protocol import SinkStart
 from fabric.plan.targets import LiveTarget
 
 BATCHES = 8
@@ -110,3 +113,27 @@ def feed_of(target: LiveTarget) -> Feed:
     if (feed := _FEEDS.get(target.name)) is None:
         raise NotFoundError(f"nobody reads {target.name} in this process")
     return feed
+
+
+def open_stream(
+    target: LiveTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
+) -> Live:
+    """The writer of a task; raises what `feed_of` does."""
+    return Live(feed_of(target))
+
+
+class Live(Blackhole):
+    """See `SinkWriter`; as nothing is kept, there is nothing to publish or abandon."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed, self._interrupted = feed, False
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Wait for room; see `Feed.put`."""
+        if batch.num_rows:
+            self._feed.put(batch, lambda: self._interrupted)
+
+    def interrupt(self) -> None:
+        """See `SinkWriter`."""
+        self._interrupted = True
+        self._feed.wake()

@@ -22,11 +22,10 @@ from fabric.errors import (
     PlanError,
 )
 from fabric.ids import TaskId
-from fabric.io import flight_server as flight_sink
-from fabric.io import sources
-from fabric.io.flight_server import ENDPOINTS_MAX, asked
+from fabric.io import sinks, sources
 from fabric.io.places import Places, guarding
-from fabric.io.sinks import dispatch as sinks
+from fabric.io.sinks import flight as flight_sink
+from fabric.io.sources.flight import ENDPOINTS_MAX, asked
 from fabric.plan.sources import FlightSource
 from fabric.plan.targets import FlightTarget
 from fabric.plan_rules import PlanRules

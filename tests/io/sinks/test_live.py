@@ -9,8 +9,9 @@ import pytest
 
 from fabric.errors import ExternalError, NotFoundError
 from fabric.ids import TaskId
-from fabric.io.live import BATCHES, Feed, feed_of, opened
-from fabric.io.sinks.dispatch import open_stream_sink
+from fabric.io.sinks import open_stream_sink
+from fabric.io.sinks.live import BATCHES, Feed, feed_of, opened
+from fabric.io.sinks.protocol import SinkStart
 from fabric.plan.targets import LiveTarget
 
 ROW = pa.record_batch({"v": pa.array([1], pa.int64())})
@@ -44,7 +45,7 @@ def test_a_task_that_waits_for_room_goes_on_when_its_reader_leaves() -> None:
 
 def test_a_task_that_is_cancelled_waits_for_no_room() -> None:
     with opened(Feed(60.0)) as target:
-        sink = open_stream_sink(target, ROW.schema, TaskId("job-1", 0, 0), 1, run=1)
+        sink = open_stream_sink(target, ROW.schema, TaskId("job-1", 0, 0), 1, SinkStart(1))
         for _ in range(BATCHES):
             sink.write(ROW)
         waiting = threading.Thread(target=sink.write, args=(ROW,))
@@ -74,7 +75,7 @@ def test_rows_wait_for_whoever_takes_them() -> None:
 def test_the_sink_hands_rows_on_at_once_and_publishes_nothing() -> None:
     feed = Feed(1.0)
     with opened(feed) as target:
-        sink = open_stream_sink(target, ROW.schema, TaskId("job-1", 0, 0), 1, run=1)
+        sink = open_stream_sink(target, ROW.schema, TaskId("job-1", 0, 0), 1, SinkStart(1))
         sink.write(ROW)
         sink.write(ROW.slice(1))
         assert sink.prepare(1) == b'{"v": 1, "kind": "portions", "of": []}'
