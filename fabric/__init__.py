@@ -145,19 +145,6 @@ if TYPE_CHECKING:
 # With its hooks around a fork gRPC kills one forked child in twenty, such as PySpark's JVM.
 environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
-_FUNCTIONS = (
-    "all", "all_horizontal", "any_horizontal", "any_value", "approx_distinct", "approx_quantile",
-    "array", "avg", "bool_and", "bool_or", "coalesce", "col", "collect_list", "concat_list",
-    "concat_str", "concat_ws", "corr", "count", "count_distinct", "count_if", "covar_pop",
-    "covar_samp", "cume_dist", "date_from_unix_date", "dense_rank", "exclude", "first",
-    "first_value", "from_epoch", "greatest", "grouping", "grouping_id", "hash", "kurtosis", "lag",
-    "last", "last_value", "lead", "least", "len", "list_repeat", "list_zip", "lit", "make_date",
-    "make_timestamp", "max", "max_by", "max_horizontal", "mean", "median", "min", "min_by",
-    "min_horizontal", "n_unique", "nth_value", "ntile", "percent_rank", "quantile", "rank",
-    "row_number", "sequence", "skewness", "std", "std_pop", "stddev", "struct", "sum",
-    "sum_horizontal", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "var", "var_pop",
-    "variance", "when",
-)  # fmt: skip
 _READERS = (
     "date_range", "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars",
     "read_arrow", "read_dataset", "read_flight",
@@ -168,7 +155,6 @@ _WINDOWS = (
     "sliding", "tumbling",
 )  # fmt: skip
 _WHERE = {
-    **dict.fromkeys(_FUNCTIONS, "fabric.clients.dataframe.functions.functions"),
     **dict.fromkeys(_READERS, "fabric.clients.dataframe.readers.tables"),
     **dict.fromkeys(_FILES, "fabric.clients.dataframe.readers.files"),
     **dict.fromkeys(_WINDOWS, "fabric.clients.dataframe.streams"),
@@ -192,6 +178,8 @@ _WHERE = {
     "connect": "fabric.clients.session.connect",
     "udf": "fabric.clients.dataframe.expressions.udf",
 }
+_FUNCTIONS = "fabric.clients.dataframe.functions.functions"
+"""Where all other names of `__all__` are."""
 _MODULES = {
     "clients": "fabric.clients",
     "errors": "fabric.errors",
@@ -228,8 +216,8 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name in _MODULES:
         value: Any = import_module(_MODULES[name])
-    elif name in _WHERE:
-        value = getattr(import_module(_WHERE[name]), name)
+    elif name in __all__:
+        value = getattr(import_module(_WHERE.get(name, _FUNCTIONS)), name)
         if isinstance(value, FunctionType):
             value = import_module("fabric.clients.dataframe.calls").guarded(value)
     else:

@@ -15,7 +15,15 @@ from typing import Annotated, Any
 
 import typer
 
-from fabric.clients.cli.options import LOCAL, Connect, Home, Token, home_of, open_session
+from fabric.clients.cli.options import (
+    LOCAL,
+    Connect,
+    Home,
+    Token,
+    home_of,
+    open_session,
+    session_of,
+)
 from fabric.settings import FILE, Setting, explain
 
 agents_app = typer.Typer(
@@ -28,14 +36,13 @@ def agents(context: typer.Context, connect: Connect = LOCAL, token: Token = "") 
     """List the agents of a fabric."""
     context.obj = (connect, token)
     if context.invoked_subcommand is None:
-        _list(connect, token)
+        _list(context, connect, token)
 
 
 @agents_app.command("list")
 def list_agents(context: typer.Context, connect: Connect = "", token: Token = "") -> None:
     """List the agents of a fabric."""
-    outer_connect, outer_token = context.obj
-    _list(connect or outer_connect, token or outer_token)
+    _list(context, connect, token)
 
 
 @agents_app.command()
@@ -47,16 +54,15 @@ def drain(
     token: Token = "",
 ) -> None:
     """Give an agent no further tasks, and move what it holds to others."""
-    outer_connect, outer_token = context.obj
-    with open_session(connect or outer_connect, token or outer_token) as session:
+    with session_of(context, connect, token) as session:
         told = session.drain(agent, undo=undo)
     typer.echo(f"agent {told.agent_id}: {told.state}")
 
 
-def _list(connect: str, token: str) -> None:
+def _list(context: typer.Context, connect: str, token: str) -> None:
     from fabric.clients.cli.tables import agents_table, show
 
-    with open_session(connect, token) as session:
+    with session_of(context, connect, token) as session:
         show(
             agents_table(session.agents(lost=True)),
             "no agents are attached; `fabric agent` starts one",

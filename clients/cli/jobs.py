@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fabric.clients.cli.options import LOCAL, Connect, Token, open_session
+from fabric.clients.cli.options import LOCAL, Connect, Token, open_session, session_of
 from fabric.errors import PeerLostError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def jobs(context: typer.Context, connect: Connect = LOCAL, token: Token = "") ->
     """List the newest jobs of a fabric, oldest first."""
     context.obj = (connect, token)
     if context.invoked_subcommand is None:
-        _list(connect, token, JOBS_SHOWN, [])
+        _list(context, connect, token, JOBS_SHOWN, [])
 
 
 @jobs_app.command("list")
@@ -55,21 +55,20 @@ def list_jobs(
     token: Token = "",
 ) -> None:
     """List the newest jobs of a fabric, oldest first."""
-    _list(*_where(context, connect, token), last, state or [])
+    _list(context, connect, token, last, state or [])
 
 
-@jobs_app.command()
-def show(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
+@jobs_app.command("show")
+def show_job(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
     """The stages and tasks of a job, and how to read its result."""
-    from fabric.clients.cli.tables import show as show_table
-    from fabric.clients.cli.tables import tasks_table
+    from fabric.clients.cli.tables import show, tasks_table
     from fabric.errors import NotFoundError
 
-    with _session(context, connect, token) as session:
+    with session_of(context, connect, token) as session:
         found = session.job(job)
         typer.echo(found.explain())
         try:
-            show_table(tasks_table(found.tasks()), "")
+            show(tasks_table(found.tasks()), "")
         except NotFoundError as error:  # of a released job only the stages are known
             typer.echo(f"  {error.message}")
         if found.state == "finished" and found.result_path:
@@ -80,7 +79,7 @@ def show(context: typer.Context, job: JobId, connect: Connect = "", token: Token
 @jobs_app.command()
 def cancel(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
     """Stop a job; nothing it wrote stays, but what a stream has published does."""
-    with _session(context, connect, token) as session:
+    with session_of(context, connect, token) as session:
         typer.echo(repr(session.job(job).cancel()))
 
 
@@ -97,7 +96,7 @@ def restart(
     token: Token = "",
 ) -> None:
     """Run an ended job again; what is still materialised is read, not computed."""
-    with _session(context, connect, token) as session:
+    with session_of(context, connect, token) as session:
         again = session.job(job).restart(from_)
         typer.echo(repr(again.wait() if wait else again))
 
@@ -113,7 +112,7 @@ def logs(
     """What happened to a job, and what its agents logged about it, oldest first."""
     from fabric.clients.cli.tables import log_lines
 
-    with _session(context, connect, token) as session:
+    with session_of(context, connect, token) as session:
         found = session.job(job)
         for line in log_lines(found.events(), found.logs())[-last:]:
             typer.echo(line)
@@ -122,31 +121,20 @@ def logs(
 @jobs_app.command()
 def release(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
     """Drop a job's partitions on every agent."""
-    with _session(context, connect, token) as session:
+    with session_of(context, connect, token) as session:
         typer.echo(repr(session.job(job).release()))
 
 
-def _list(connect: str, token: str, last: int, states: list[str]) -> None:
-    from fabric.clients.cli.tables import jobs_table, states_of
-    from fabric.clients.cli.tables import show as show_table
+def _list(context: typer.Context, connect: str, token: str, last: int, states: list[str]) -> None:
+    from fabric.clients.cli.tables import jobs_table, show, states_of
     from fabric.control import control_pb2 as pb
 
     wanted = states_of(states)
-    with open_session(connect, token) as session:
+    with session_of(context, connect, token) as session:
         told = session.control.list_jobs(pb.ListRequest(limit=last, states=wanted))
-    show_table(jobs_table(told.jobs), "no jobs yet" if not states else "no such jobs")
+    show(jobs_table(told.jobs), "no jobs yet" if not states else "no such jobs")
     if told.next:
         typer.echo(f"the newest {len(told.jobs)} jobs; --last shows more", err=True)
-
-
-def _where(context: typer.Context, connect: str, token: str) -> tuple[str, str]:
-    """Options may stand before or after the subcommand."""
-    outer_connect, outer_token = context.obj
-    return connect or outer_connect, token or outer_token
-
-
-def _session(context: typer.Context, connect: str, token: str) -> Session:
-    return open_session(*_where(context, connect, token))
 
 
 checkpoints_app = typer.Typer(
@@ -175,16 +163,15 @@ def list_checkpoints(
     With --folder: those of whatever jobs lie there whole, also when nobody runs them any more. A
     job's folder may be removed then.
     """
-    from fabric.clients.cli.tables import checkpoints_table, stored_table
-    from fabric.clients.cli.tables import show as show_table
+    from fabric.clients.cli.tables import checkpoints_table, show, stored_table
 
     if folder is not None:
-        show_table(stored_table(_stored(folder, job)), f"no checkpoints lie in {folder}")
+        show(stored_table(_stored(folder, job)), f"no checkpoints lie in {folder}")
         return
     if not job:
         raise typer.BadParameter("name a JOB of a running fabric, or a --folder")
     with open_session(connect, token) as session:
-        show_table(checkpoints_table(session.job(job).checkpoints()), "the job has no checkpoints")
+        show(checkpoints_table(session.job(job).checkpoints()), "the job has no checkpoints")
 
 
 @checkpoints_app.command("show")
@@ -192,13 +179,12 @@ def show_checkpoint(
     job: StreamId, checkpoint: Number, connect: Connect = LOCAL, token: Token = ""
 ) -> None:
     """One checkpoint, and what each task has in it."""
-    from fabric.clients.cli.tables import checkpoints_table, parts_table
-    from fabric.clients.cli.tables import show as show_table
+    from fabric.clients.cli.tables import checkpoints_table, parts_table, show
 
     with open_session(connect, token) as session:
         found = session.job(job).checkpoint(checkpoint)
-        show_table(checkpoints_table([found]), "")
-        show_table(parts_table(found.parts), "nothing of it is stored")
+        show(checkpoints_table([found]), "")
+        show(parts_table(found.parts), "nothing of it is stored")
 
 
 def _stored(folder: Path, job: str) -> Iterator[tuple[str, int, Manifest]]:

@@ -90,6 +90,12 @@ def home_of(home: Path | None) -> FabricHome:
     return FabricHome(home.expanduser().absolute()) if home else FabricHome()
 
 
+def session_of(context: typer.Context, connect: str, token: str) -> Session:
+    """The fabric of a subcommand, whose options may stand before or behind its name."""
+    outer_connect, outer_token = context.obj
+    return open_session(connect or outer_connect, token or outer_token)
+
+
 def open_session(address: str, token: str, engine: str = "") -> Session:
     """A session on the fabric at `address`, or with `engine` "spark" on Spark.
 

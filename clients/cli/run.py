@@ -11,7 +11,7 @@ from __future__ import annotations
 import runpy
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -47,15 +47,11 @@ def run(
     The file may work at its top level, leave a DataFrame named df or plan (it is shown), or define
     main(), which is called; a DataFrame it returns is shown.
     """
-    session = open_session(connect, token, engine) if connect or engine == "spark" else None
-    try:
+    with _session(connect, token, engine):
         frame = load(file, arguments or [], as_script=True)
         if frame is not None:
             with _at_line_of(file):
                 frame.show(rows)
-    finally:
-        if session is not None:
-            session.close()
 
 
 def explain(
@@ -78,25 +74,25 @@ def explain(
     wanted: Literal["text", "svg"] = "svg" if format == "svg" else "text"
     if format not in ("text", "svg"):
         raise typer.BadParameter(f"{format!r} is not a format; use text or svg")
-    session = open_session(connect, token, engine) if connect or engine == "spark" else None
-    try:
-        with dry_run(str(file)) as seen:
-            frame, stopped = _planned(file, seen)
-            for line in (*(f"not done: {what}" for what in seen.left_out), stopped):
-                if line:
-                    typer.echo(line, err=True)
-            if frame is None:
-                raise NotFoundError(
-                    f"{file} leaves no DataFrame, and has no main() that returns one; name it df"
-                )
-            text = frame.explain(wanted)
-    finally:
-        if session is not None:
-            session.close()
+    with _session(connect, token, engine), dry_run(str(file)) as seen:
+        frame, stopped = _planned(file, seen)
+        for line in (*(f"not done: {what}" for what in seen.left_out), stopped):
+            if line:
+                typer.echo(line, err=True)
+        if frame is None:
+            raise NotFoundError(
+                f"{file} leaves no DataFrame, and has no main() that returns one; name it df"
+            )
+        text = frame.explain(wanted)
     if output is None:
         typer.echo(str(text))
     else:
         output.write_text(str(text) + "\n", encoding="utf-8")
+
+
+def _session(connect: str, token: str, engine: str) -> AbstractContextManager[object]:
+    """Where FILE's frames run; without an address in this process."""
+    return open_session(connect, token, engine) if connect or engine == "spark" else nullcontext()
 
 
 def _planned(file: Path, seen: DryRun) -> tuple[DataFrame | None, str]:

@@ -117,16 +117,12 @@ def _spark(log: Path, wanted: bool) -> Iterator[Future[SparkSession] | None]:
 
 
 def _settle(spark: Future[SparkSession], log: Path) -> None:
-    try:
-        spark.set_result(_start_spark(log))
-    except Exception as error:
-        spark.set_exception(error)
-
-
-def _start_spark(log: Path) -> SparkSession:
     from fabric.clients.demo.spark_steps import start
 
-    return start(log)
+    try:
+        spark.set_result(start(log))
+    except Exception as error:
+        spark.set_exception(error)
 
 
 class Flights:

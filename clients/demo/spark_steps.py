@@ -9,9 +9,10 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fabric.clients.demo import questions
+from fabric.clients.spark.plan.start import launched
 from fabric.clients.spark.session import java_problem
 from fabric.errors import ExternalError
 
@@ -58,7 +59,8 @@ def start(log: Path) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
     try:
-        return _session(log)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return launched(_SETTINGS, log)
     except ImportError as error:
         raise ExternalError(
             "PySpark is missing: pip install 'flight-fabric[demo]', "
@@ -69,21 +71,6 @@ def start(log: Path) -> SparkSession:
             f"the Spark session did not start; {log} has its words. Mend it, or run: fabric demo "
             "flights --without-spark"
         ) from error
-
-
-def _session(log: Path) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
-    conf = SparkConf().setAll(list(_SETTINGS.items()))
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as out:
-        launch: Any = launch_gateway  # has no types
-        gateway = launch(conf, {"stdout": out, "stderr": out})
-    context = SparkContext(conf=conf, gateway=gateway)
-    context.setLogLevel("ERROR")
-    return SparkSession(context)
 
 
 def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[int, float]:

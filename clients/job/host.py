@@ -87,8 +87,5 @@ class JobHost(Protocol):
     def logs(self, job_id: str) -> list[dict[str, Any]]:
         """What agents logged about a job lately, oldest first."""
 
-    def ended(self, job_id: str) -> None:
-        """A handle saw that its job has ended."""
-
     def job_ended(self, job_id: str) -> None:
         """Forget what was kept for a job while it ran."""

@@ -23,8 +23,6 @@ from fabric.errors import CancelledError, FabricError, InternalError
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from fabric.clients.job.host import JobHost, Partition
 
 _log = logger("fabric.session")
@@ -149,8 +147,7 @@ class Job:
     def collect(self) -> pa.Table:
         """Wait, then all rows as one Arrow table."""
         self.wait()
-        schema = pa.ipc.read_schema(pa.py_buffer(self._status.result_schema))
-        return pa.Table.from_batches(self.session.result_batches(self._status), schema)
+        return pa.Table.from_batches(self.session.result_batches(self._status), self._schema())
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
         """Wait, then the rows batch by batch."""
@@ -160,8 +157,7 @@ class Job:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Wait, then the rows as an Arrow stream: ``pa.table(job)``, ``pl.DataFrame(job)``."""
         self.wait()
-        schema = pa.ipc.read_schema(pa.py_buffer(self._status.result_schema))
-        reader = pa.RecordBatchReader.from_batches(schema, self.iter_batches())
+        reader = pa.RecordBatchReader.from_batches(self._schema(), self.iter_batches())
         stream: object = reader.__arrow_c_stream__(requested_schema)
         return stream
 
@@ -209,6 +205,9 @@ class Job:
         """
         return str(self.status)
 
+    def _schema(self) -> pa.Schema:
+        return pa.ipc.read_schema(pa.py_buffer(self._status.result_schema))
+
     def _stopped(self, ask: Callable[[pb.JobRequest], pb.JobStatus]) -> Job:
         if not may_change(f"{ask.__name__} of {self.id}"):
             return self
@@ -250,7 +249,6 @@ class Job:
     def _checked(self) -> Job:
         """Itself when finished, else the error it ended with."""
         status = self._status
-        self.session.ended(self.id)
         if status.state in (pb.JOB_FINISHED, pb.JOB_RELEASED):
             self._say_dropped()
             return self
@@ -274,12 +272,7 @@ class Job:
     def __enter__(self) -> Job:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.session.is_open:  # an iterator may outlive the session that its rows came from
             self.release()
 
@@ -311,11 +304,7 @@ class Job:
     to_arrow = collect
 
 
-def _listen(
-    control: ControlApi,
-    request: pb.JobRequest,
-    heard: Heard,
-) -> None:
+def _listen(control: ControlApi, request: pb.JobRequest, heard: Heard) -> None:
     """Put every status into `heard`, then None; an error instead when the watch broke."""
     try:
         for status in control.watch(request):

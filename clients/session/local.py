@@ -28,7 +28,6 @@ from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
 from fabric.config import FabricHome
 from fabric.control import control_pb2 as pb
-from fabric.control.api import ENDED
 from fabric.control.link import LocalLink
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime.log import say
@@ -89,7 +88,6 @@ class EmbeddedSession(Session):
             slots = max(os.cpu_count() or 1, parallelism or 1)
             agent = _agent(backend, coordinator, address, slots, self._signer)
             stack.enter_context(agent).attach()
-            self._plans: dict[str, Plan] = {}
             self._streams: set[str] = set()
             super().__init__(coordinator, parallelism=parallelism, latency=latency)
             self._parts = stack.pop_all()
@@ -161,17 +159,6 @@ class EmbeddedSession(Session):
     def _prepared(self, plan: Plan) -> Plan:
         """Agents of this process read its tables where they are."""
         return plan
-
-    def _started(self, job_id: str, plan: Plan) -> None:
-        """Keep `plan`: the tables of this process live as long as the sources in it."""
-        for job in self.control.list_jobs(pb.ListRequest()).jobs if self._plans else ():
-            if job.state in ENDED:
-                self._plans.pop(job.job_id, None)
-        self._plans[job_id] = plan
-
-    def ended(self, job_id: str) -> None:
-        """See `Session`."""
-        self._plans.pop(job_id, None)
 
     def leaving(self) -> None:
         """See `Session`; jobs here end with the program."""

@@ -28,31 +28,27 @@ class Readers:
 
     def read_parquet(self, paths: Paths, **options: FileOption) -> DataFrame:
         """`fabric.read_parquet` with all its `options`, to run here."""
-        from fabric.clients.dataframe.readers.files import read_parquet  # for start-up time
+        from fabric.clients.dataframe.readers import files  # for start-up time
 
-        given: dict[str, Any] = {**options}
-        return read_parquet(paths, session=self._here, **given)
+        return files.read_parquet(paths, session=self._here, **cast("Any", options))
 
     def read_csv(self, paths: Paths, **options: FileOption) -> DataFrame:
         """`fabric.read_csv` with all its `options`, to run here."""
-        from fabric.clients.dataframe.readers.files import read_csv  # for start-up time
+        from fabric.clients.dataframe.readers import files  # for start-up time
 
-        given: dict[str, Any] = {**options}
-        return read_csv(paths, session=self._here, **given)
+        return files.read_csv(paths, session=self._here, **cast("Any", options))
 
     def read_json(self, paths: Paths, **options: FileOption) -> DataFrame:
         """`fabric.read_json` with all its `options`, to run here."""
-        from fabric.clients.dataframe.readers.files import read_json  # for start-up time
+        from fabric.clients.dataframe.readers import files  # for start-up time
 
-        given: dict[str, Any] = {**options}
-        return read_json(paths, session=self._here, **given)
+        return files.read_json(paths, session=self._here, **cast("Any", options))
 
     def read_ipc(self, paths: Paths, **options: FileOption) -> DataFrame:
         """`fabric.read_ipc` with all its `options`, to run here."""
-        from fabric.clients.dataframe.readers.files import read_ipc  # for start-up time
+        from fabric.clients.dataframe.readers import files  # for start-up time
 
-        given: dict[str, Any] = {**options}
-        return read_ipc(paths, session=self._here, **given)
+        return files.read_ipc(paths, session=self._here, **cast("Any", options))
 
     def read_arrow(self, data: TableLike) -> DataFrame:
         """`fabric.read_arrow`, to run here."""

@@ -31,7 +31,6 @@ from fabric.values import ByteSize, unreachable_folder
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.job.host import Partition
@@ -61,10 +60,8 @@ class Session(Readers, ABC):
         parallelism: int | None = None,
         latency: Length | None = None,
     ) -> None:
-        if parallelism is not None and parallelism < 1:
-            raise PlanError(f"parallelism must be at least 1, got {parallelism}")
         self.control = control
-        self.parallelism = parallelism
+        self.parallelism = _at_least_one(parallelism)
         self._latency_us = latency_us(latency)
         self._closed = False
         self._kept: dict[str, Plan] = {}
@@ -103,7 +100,7 @@ class Session(Readers, ABC):
         }
         changed = {name: value for name, value in given.items() if value is not None}
         AdaptiveConfig(**changed)  # refuses what can't be
-        self._adapt(pb.Adaptive(**changed))
+        self._adaptive.MergeFrom(pb.Adaptive(**changed))
         return self
 
     def checkpoints(
@@ -249,12 +246,6 @@ class Session(Readers, ABC):
 
         return receiver().opened(feed)
 
-    def _started(self, job_id: str, plan: Plan) -> None:
-        """A job of `plan` has begun."""
-
-    def ended(self, job_id: str) -> None:
-        """A handle saw that its job has ended."""
-
     def leaving(self) -> None:
         """The program is about to end."""
 
@@ -349,9 +340,7 @@ class Session(Readers, ABC):
     def _request(self, plan: Plan, name: str, parallelism: int | None) -> pb.SubmitRequest:
         from fabric.plan.codec import encode
 
-        wanted = parallelism if parallelism is not None else self.parallelism
-        if wanted is not None and wanted < 1:
-            raise PlanError(f"parallelism must be at least 1, got {wanted}")
+        wanted = _at_least_one(self.parallelism if parallelism is None else parallelism)
         return pb.SubmitRequest(
             plan=encode(self._prepared(plan)),
             name=name,
@@ -361,20 +350,17 @@ class Session(Readers, ABC):
             checkpoint=self._checkpoint,
         )
 
-    def _adapt(self, settings: pb.Adaptive) -> None:
-        """Take over what `configure` was given."""
-        self._adaptive.MergeFrom(settings)
-
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _at_least_one(parallelism: int | None) -> int | None:
+    if parallelism is not None and parallelism < 1:
+        raise PlanError(f"parallelism must be at least 1, got {parallelism}")
+    return parallelism
 
 
 def _full_name(folder: str | Path) -> str:

@@ -93,7 +93,7 @@ def _started(master: str) -> SparkSession:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _launched(settings, log)
+            return launched(settings, log)
     except Exception as error:  # whatever gateway, JVM and PySpark raise
         said = log.read_text("utf-8", "replace") if log.exists() else ""
         raise ExternalError(f"Spark did not start on {master}: {_reason(said, error)}") from None
@@ -111,7 +111,7 @@ def _of_this_machine() -> dict[str, str]:
     }
 
 
-def _launched(settings: dict[str, str], log: Path) -> SparkSession:
+def launched(settings: dict[str, str], log: Path) -> SparkSession:
     """Start a JVM whose words go to `log`: it prints tracebacks of what is told here in a line."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
