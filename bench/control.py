@@ -32,6 +32,7 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.metadata.store import MetadataStore
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.service.server import ControlServer
 from fabric.security.tokens import Signer
 
@@ -154,9 +155,8 @@ class SubmitRun(Timed):
         self._coordinator = Coordinator(self._stack, case.parameters["store"])
         self._coordinator.make_plan(4)
         signer, clock = Signer(b"s" * 32), SystemClock()
-        server = ControlServer(
-            self._coordinator.runtime, signer, clock, self._coordinator.config, lambda *_: None
-        )
+        parts = Parts(self._coordinator.config, signer, clock, lambda *_: None)
+        server = ControlServer(parts, Front(self._coordinator.runtime))
         address = server.start()
         self._stack.callback(server.stop)
         token = signer.token("submit", "bench", 3600.0, clock.wall_s())

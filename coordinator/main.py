@@ -2,7 +2,7 @@
 
 One job: secret, store, runtime and server from settings, until a signal comes. The secret is made
 when it is missing, and with it a token for whoever may read the folder. With a database, where
-there may be several of it, `elected.py` goes on from there.
+there may be several of it, `election/candidate.py` goes on from there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fabric.coordinator.election.candidate import run_elected
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.runtime.log import say
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
-from fabric.coordinator.service.endpoints import Parts, serving
-from fabric.coordinator.service.front import Front
+from fabric.coordinator.service.endpoints import serving
+from fabric.coordinator.service.front import Front, Parts
 from fabric.errors import FabricError, StorageError
 from fabric.io.places import guarding
 from fabric.process import allow_descriptors, bound_arenas, forbid_cores, settle_heap

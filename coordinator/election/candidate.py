@@ -18,8 +18,8 @@ from fabric.control.rpc import bearer, open_channel, unary
 from fabric.coordinator.election.election import Election
 from fabric.coordinator.election.elector import Elector
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
-from fabric.coordinator.service.endpoints import Parts, serving
-from fabric.coordinator.service.front import Front, Standby
+from fabric.coordinator.service.endpoints import serving
+from fabric.coordinator.service.front import Front, Parts, Standby
 from fabric.errors import FabricError, FencedError, StorageAwayError
 from fabric.ids import new_id
 from fabric.security.tls import read_pem

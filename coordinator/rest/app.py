@@ -7,49 +7,33 @@ from elsewhere.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from fabric.clock import Clock
 from fabric.coordinator.rest import api, pages
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.edge import HEALTH, Edge
 from fabric.coordinator.rest.problems import on_error, on_http_error, on_invalid, problem
-from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
-from fabric.coordinator.service.front import Front
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import FabricError, NotFoundError, NotLeaderError
-from fabric.security.tokens import Signer
 from fabric.version import __version__
 
 ABOUT = "Jobs, tasks, agents, plans and events of a fabric. Times are seconds since 1970, UTC."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
-    """What the application stands on.
+def make_app(
+    parts: Parts, control: CoordinatorRuntime | Front, planning: PlanPool, metrics_url: str
+) -> Edge:
+    """The ASGI application over `control`, which prepares plans in `planning`.
 
-    `metrics_url` is "" when no metrics are served; plans are prepared in `planning`.
+    `metrics_url` is "" when no metrics are served.
     """
-
-    runtime: CoordinatorRuntime | Front
-    signer: Signer
-    clock: Clock
-    log: Log
-    bytes_max: int
-    secure: bool
-    planning: PlanPool = field(default_factory=PlanPool)
-    metrics_url: str = ""
-    token_file: str = pages.DEFAULT_TOKEN_FILE
-
-
-def make_app(behind: Behind) -> Edge:
-    """The ASGI application over a runtime."""
+    config = parts.config
     app = FastAPI(
         title="Fabric",
         version=__version__,
@@ -63,18 +47,19 @@ def make_app(behind: Behind) -> Edge:
             RequestValidationError: on_invalid,
         },
     )
-    access = Access(behind.signer, behind.clock, behind.log, secure=behind.secure)
-    app.include_router(api.router(behind.runtime, access, behind.planning))
-    _health(app, behind)
-    app.include_router(pages.router(behind.runtime, access, app, token_file=behind.token_file))
-    return Edge(app, behind.bytes_max, behind.log, access)
+    access = Access(parts.signer, parts.clock, parts.log, secure=config.tls_certificate is not None)
+    app.include_router(api.router(control, access, planning))
+    _health(app, control, metrics_url)
+    token_file = str(config.home / "token")
+    app.include_router(pages.router(control, access, app, token_file=token_file))
+    return Edge(app, config.message_bytes_max, parts.log, access)
 
 
-def _health(app: FastAPI, behind: Behind) -> None:
+def _health(app: FastAPI, control: CoordinatorRuntime | Front, metrics_url: str) -> None:
     @app.get(HEALTH, summary="Is it alive?", tags=["health"])
     async def alive() -> Response:
         try:
-            await asyncio.to_thread(behind.runtime.check)  # not in a thread that requests wait for
+            await asyncio.to_thread(control.check)  # not in a thread that requests wait for
         except NotLeaderError:  # another leads: nothing is wrong with this one
             return JSONResponse({"status": "standby"})
         except FabricError as error:
@@ -84,15 +69,15 @@ def _health(app: FastAPI, behind: Behind) -> None:
     @app.get("/readyz", summary="Does it take jobs?", tags=["health"])
     def ready() -> Response:
         try:
-            behind.runtime.check()
+            control.check()
         except FabricError as error:
             return problem(error)
-        return JSONResponse({"status": "ok", "epoch": behind.runtime.epoch})
+        return JSONResponse({"status": "ok", "epoch": control.epoch})
 
     @app.get("/metrics", summary="Where Prometheus finds its metrics", tags=["health"])
     def metrics() -> Response:
-        if not behind.metrics_url:
+        if not metrics_url:
             raise NotFoundError(
                 "no metrics are served; start the coordinator with --metrics-port 9090"
             )
-        return RedirectResponse(behind.metrics_url)
+        return RedirectResponse(metrics_url)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from pathlib import Path
 
 import uvicorn
 
 from fabric._cython.shuffle.wire.admission import Admission
-from fabric.coordinator.rest.app import Behind, make_app
+from fabric.coordinator.rest.app import make_app
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front, Parts
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import ConfigError, InternalError
 
 STOP_S = 2.0
@@ -24,23 +26,17 @@ _START_S = 10.0
 
 
 class RestServer:
-    """A server of `behind` on `host` and `port`; `start` returns its URL."""
+    """A server of REST and pages over `control`; `start` returns its URL."""
 
     def __init__(
         self,
-        behind: Behind,
-        host: str,
-        port: int,
-        *,
-        connections_max: int = 4096,
-        handshake_s: float = 20.0,
-        tls_certificate: Path | None = None,
-        tls_key: Path | None = None,
+        parts: Parts,
+        control: CoordinatorRuntime | Front,
+        planning: PlanPool,
+        metrics_url: str = "",
     ) -> None:
-        self._host, self._port = host, port
-        self._connections_max, self._handshake_s = connections_max, handshake_s
-        self._edge = make_app(behind)
-        self._scheme = "https" if tls_certificate else "http"
+        config = self._config = parts.config
+        self._edge = make_app(parts, control, planning, metrics_url)
         self._server = _Quiet(
             uvicorn.Config(
                 self._edge,
@@ -54,18 +50,18 @@ class RestServer:
                 proxy_headers=False,  # the peer is who is connected
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=int(STOP_S),
-                ssl_certfile=tls_certificate,
-                ssl_keyfile=tls_key,
+                ssl_certfile=config.tls_certificate,
+                ssl_keyfile=config.tls_key,
             )
         )
         self._thread: threading.Thread | None = None
 
     def start(self) -> str:
         """Listen; `ConfigError` when the port can't be had."""
-        listener = self._listen()
+        config, listener = self._config, self._listen()
         port = listener.getsockname()[1]
         self._edge.admission = Admission(
-            port, connections_max=self._connections_max, handshake_s=self._handshake_s
+            port, connections_max=config.connections_max, handshake_s=config.handshake_s
         )
         self._thread = threading.Thread(
             target=self._server.run, args=([listener],), name="rest server", daemon=True
@@ -74,8 +70,8 @@ class RestServer:
         if not self._server.listens.wait(_START_S):
             self.stop()
             raise InternalError("the HTTP server did not start")
-        shown = f"[{self._host}]" if ":" in self._host else self._host
-        return f"{self._scheme}://{shown}:{port}"
+        shown = f"[{config.host}]" if ":" in config.host else config.host
+        return f"{'https' if config.tls_certificate else 'http'}://{shown}:{port}"
 
     def stop(self) -> None:
         """End all requests and the thread."""
@@ -87,16 +83,17 @@ class RestServer:
             self._edge.admission.stop()
 
     def _listen(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        host, port = self._config.host, self._config.rest_port or 0
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((self._host, self._port))
+            listener.bind((host, port))
             listener.listen(128)
         except OSError as error:
             listener.close()
             raise ConfigError(
-                f"can't serve REST and pages on port {self._port} of {self._host} "
+                f"can't serve REST and pages on port {port} of {host} "
                 f"({error.strerror}); choose another with --rest-port or "
                 "FABRIC_COORDINATOR_REST_PORT (0: a free one, off: none)"
             ) from None

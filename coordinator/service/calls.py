@@ -50,17 +50,9 @@ QUEUE_MAX = 10_000
 class ControlService:
     """The calls of a server; `close` lets its threads go."""
 
-    def __init__(
-        self,
-        runtime: CoordinatorRuntime | Front,
-        log: Log,
-        planning: PlanPool,
-        *,
-        encrypted: bool = False,
-    ) -> None:
+    def __init__(self, front: Front, log: Log, planning: PlanPool, *, encrypted: bool) -> None:
         """`encrypted`: it is reached by TLS, and so must be whoever attaches."""
-        self._front = runtime if isinstance(runtime, Front) else Front(runtime)
-        self._log, self._encrypted = log, encrypted
+        self._front, self._log, self._encrypted = front, log, encrypted
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="control")
         self._planning = planning
 

@@ -1,19 +1,35 @@
 """What answers at a coordinator's servers: whoever leads, here or elsewhere.
 
 `Front` passes verbs on to the runtime of the term. A `Standby` in its place refuses them with
-`NotLeaderError`, which tells where the leader is, so that whoever asked can go there.
+`NotLeaderError`, which tells where the leader is, so that whoever asked can go there. `Parts` is
+what a coordinator and its servers are made with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
+from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ControlApi, Reply, answer
+from fabric.coordinator.config import CoordinatorConfig
+from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.errors import NotLeaderError
+from fabric.security.tokens import Signer
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a coordinator process and its servers are made with."""
+
+    config: CoordinatorConfig
+    signer: Signer
+    clock: Clock
+    log: Log
 
 
 class Standby:

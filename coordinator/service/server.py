@@ -1,6 +1,6 @@
 """The thread that serves gRPC.
 
-One job: `ControlServer`, which runs the event loop (uvloop) of `service.py` in a thread of its own,
+One job: `ControlServer`, which runs the event loop (uvloop) of `calls.py` in a thread of its own,
 so that the process's main thread stays free for signals.
 """
 
@@ -13,43 +13,29 @@ import grpc
 import uvloop
 
 from fabric._cython.shuffle.wire.admission import Admission, surge
-from fabric.clock import Clock
 from fabric.control.rpc import server_options
-from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.runtime.log import Log
-from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.auth import AuthInterceptor
 from fabric.coordinator.service.calls import ControlService
-from fabric.coordinator.service.front import Front
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import ConfigError
 from fabric.security.tls import read_pair
-from fabric.security.tokens import Signer
 
 STOP_S = 2.0
 """How long calls under way may take to end when the server stops."""
 
 
 class ControlServer:
-    """A server for `runtime`; `start` returns its address."""
+    """A server for `front`; `start` returns its address."""
 
-    def __init__(
-        self,
-        runtime: CoordinatorRuntime | Front,
-        signer: Signer,
-        clock: Clock,
-        config: CoordinatorConfig,
-        log: Log,
-        *,
-        planning: PlanPool | None = None,
-    ) -> None:
+    def __init__(self, parts: Parts, front: Front, planning: PlanPool | None = None) -> None:
         """`planning` is shared with other servers; without it this one has its own."""
+        config = self._config = parts.config
         self._planning = planning or PlanPool(config.plan_s, config.memory)
         self._service = ControlService(
-            runtime, log, self._planning, encrypted=config.tls_certificate is not None
+            front, parts.log, self._planning, encrypted=config.tls_certificate is not None
         )
-        self._auth = AuthInterceptor(signer, clock, log)
-        self._config = config
+        self._auth = AuthInterceptor(parts.signer, parts.clock, parts.log)
         self._loop = uvloop.new_event_loop()
         self._ready = threading.Event()
         self._address = ""

@@ -16,6 +16,7 @@ from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.service.server import ControlServer
 from fabric.plan.codec import encode
 from fabric.plan.expr import Agg, Alias, Column
@@ -109,9 +110,8 @@ def served(tmp_path: Path) -> Iterator[SimpleNamespace]:
     signer, clock, logged = Signer(b"s" * 32), SystemClock(), []
     runtime = CoordinatorRuntime(config=config)
     runtime.start()
-    server = ControlServer(
-        runtime, signer, clock, config, lambda event, fields: logged.append((event, dict(fields)))
-    )
+    parts = Parts(config, signer, clock, lambda event, fields: logged.append((event, dict(fields))))
+    server = ControlServer(parts, Front(runtime))
     address = server.start()
 
     def token(scope: str, ttl_s: float = 60.0) -> str:

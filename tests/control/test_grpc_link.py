@@ -15,6 +15,7 @@ from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.grpc_link import GrpcLink
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.service.server import ControlServer
 from fabric.errors import AuthError, ConfigError, ExternalError, PeerLostError
 from fabric.security.tokens import Signer
@@ -75,7 +76,8 @@ def test_loss_of_the_coordinator_and_back(served: Any, make_agent: Any) -> None:
     port = int(served.address.rpartition(":")[2])
     config = served.config.__class__(home=served.config.home, port=port)
     clock = SystemClock()
-    again = ControlServer(served.runtime, Signer(b"s" * 32), clock, config, lambda *_: None)
+    parts = Parts(config, Signer(b"s" * 32), clock, lambda *_: None)
+    again = ControlServer(parts, Front(served.runtime))
     again.start()
     agent.attach(agent.link)
     agent.until(lambda: agent.kinds().count("welcome") == 2)
@@ -150,7 +152,8 @@ def test_a_port_that_is_taken(served: Any) -> None:
     config = served.config.__class__(home=served.config.home, port=port)
     with CoordinatorRuntime(config=config) as runtime:
         clock = SystemClock()
-        second = ControlServer(runtime, Signer(b"s" * 32), clock, config, lambda *_: None)
+        parts = Parts(config, Signer(b"s" * 32), clock, lambda *_: None)
+        second = ControlServer(parts, Front(runtime))
         with pytest.raises(ConfigError, match=f"can't listen on 127.0.0.1:{port}"):
             second.start()
         second.stop()

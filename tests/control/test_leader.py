@@ -19,7 +19,7 @@ from fabric.control.leader import Addresses, Search, is_repeatable
 from fabric.control.rpc import unary
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
-from fabric.coordinator.service.front import Front, Standby
+from fabric.coordinator.service.front import Front, Parts, Standby
 from fabric.coordinator.service.server import ControlServer
 from fabric.errors import ConfigError, NotLeaderError, PeerLostError
 from fabric.security.tokens import Signer
@@ -108,7 +108,7 @@ class Fabric(SimpleNamespace):
         self.runtime = CoordinatorRuntime(config=config)
         self.runtime.start()
         self.front = Front(Standby(self.where))
-        self.server = ControlServer(self.front, signer, clock, config, lambda *_: None)
+        self.server = ControlServer(Parts(config, signer, clock, lambda *_: None), self.front)
         self.address = self.server.start()
         self.token = lambda scope: signer.token(scope, "t", 60.0, clock.wall_s())
 

@@ -17,6 +17,7 @@ from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.service.server import ControlServer
 from fabric.errors import ConfigError, PeerLostError
 from fabric.security.tokens import Signer
@@ -37,7 +38,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Path, Path], Served]]:
             home=tmp_path, host="0.0.0.0", port=0, tls_certificate=certificate, tls_key=key
         )
         runtime = CoordinatorRuntime(config=config)
-        server = ControlServer(runtime, SIGNER, clock, config, lambda *_: None)
+        server = ControlServer(Parts(config, SIGNER, clock, lambda *_: None), Front(runtime))
         runtime.start()
         stops.extend((server.stop, runtime.close))
         address = server.start().replace("0.0.0.0", "127.0.0.1")

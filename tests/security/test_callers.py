@@ -17,10 +17,11 @@ from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.service.server import ControlServer
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import AuthError
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Plan, Scan
@@ -38,7 +39,7 @@ SCHEMA = pa.schema([("k", pa.int64())])
 def served(tmp_path: Path) -> Iterator[SimpleNamespace]:
     """A coordinator behind gRPC and REST with an agent that never finishes anything."""
     clock, logged = SystemClock(), []
-    config = CoordinatorConfig(home=tmp_path, port=0, timeout_s=60.0)
+    config = CoordinatorConfig(home=tmp_path, port=0, rest_port=0, timeout_s=60.0)
 
     def log(event: str, fields: Any) -> None:
         logged.append((event, dict(fields)))
@@ -49,11 +50,9 @@ def served(tmp_path: Path) -> Iterator[SimpleNamespace]:
     with CoordinatorRuntime(config=config, clock=clock, log=log) as runtime:
         hello = pb.Hello(agent_id="a", address="local:a", cpus=1, slots=1)
         runtime.attach("a", hello, lambda _: None)
-        grpc_ = ControlServer(runtime, SIGNER, clock, config, log)
-        behind = Behind(
-            runtime=runtime, signer=SIGNER, clock=clock, log=log, bytes_max=1 << 20, secure=False
-        )
-        rest = RestServer(behind, "127.0.0.1", 0)
+        parts = Parts(config, SIGNER, clock, log)
+        grpc_ = ControlServer(parts, Front(runtime))
+        rest = RestServer(parts, runtime, PlanPool())
         yield SimpleNamespace(
             address=grpc_.start(), url=rest.start(), token=token, logged=logged, runtime=runtime
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,10 +15,11 @@ import pytest
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
 from fabric.coordinator.rest.sessions import SESSION_S, SESSIONS_MAX, SESSIONS_OF_ONE, Sessions
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Parts
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.security.tokens import Claims, Scope, Signer
 
 SIGNER = Signer(b"s" * 32)
@@ -60,19 +62,18 @@ def test_there_are_no_more_than_so_many() -> None:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     clock = SystemClock()
-    config = CoordinatorConfig(home=tmp_path_factory.mktemp("home"))
+    config = CoordinatorConfig(home=tmp_path_factory.mktemp("home"), rest_port=0)
 
     def token(scope: Scope, ttl_s: float = 600.0) -> str:
         return SIGNER.token(scope, "ann", ttl_s, clock.wall_s())
 
     with CoordinatorRuntime(config=config, clock=clock) as runtime:
         runtime.attach("a", pb.Hello(agent_id="a", address="local:a"), lambda _: None)
-        behind = Behind(
-            runtime=runtime, signer=SIGNER, clock=clock, log=lambda *_: None, bytes_max=1 << 20,
-            secure=False,
-        )  # fmt: skip
-        servers = [RestServer(behind, "127.0.0.1", 0) for _ in range(2)]
-        yield SimpleNamespace(urls=[s.start() for s in servers], token=token, runtime=runtime)
+        parts = Parts(config, SIGNER, clock, lambda *_: None)
+        servers = [RestServer(parts, runtime, PlanPool()) for _ in range(2)]
+        yield SimpleNamespace(
+            urls=[s.start() for s in servers], token=token, parts=parts, runtime=runtime
+        )
         for server in servers:
             server.stop()
 
@@ -120,14 +121,10 @@ def test_after_the_logout_the_cookie_is_worth_nothing(served: Any) -> None:
 
 
 def test_by_tls_the_cookie_is_for_tls_alone(served: Any) -> None:
-    behind = Behind(
-        runtime=served.runtime, signer=SIGNER, clock=SystemClock(), log=lambda *_: None,
-        bytes_max=1 << 20, secure=True,
-    )  # fmt: skip
     tls = Path(__file__).parents[1] / "flight" / "tls"
-    server = RestServer(
-        behind, "127.0.0.1", 0, tls_certificate=tls / "ours.pem", tls_key=tls / "ours.key"
-    )
+    secure = {"tls_certificate": tls / "ours.pem", "tls_key": tls / "ours.key"}
+    config = replace(served.parts.config, **secure)
+    server = RestServer(replace(served.parts, config=config), served.runtime, PlanPool())
     url = server.start()
     trusted = ssl.create_default_context(cafile=str(tls / "ours.pem"))
     data = {"token": served.token("read")}

@@ -23,6 +23,7 @@ from fabric.control.grpc_link import GrpcLink
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.main import run_coordinator
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.service.server import ControlServer
 from fabric.errors import AuthError, ConfigError, PeerLostError
 from fabric.flight.client import Client
@@ -227,9 +228,8 @@ def test_an_agent_without_tls_never_attaches(made: Certificates, tmp_path: Path)
     certificate, key = made.pairs["good"]
     config = CoordinatorConfig(home=tmp_path, port=0, tls_certificate=certificate, tls_key=key)
     with CoordinatorRuntime(config=config) as runtime:
-        server = ControlServer(
-            runtime, SIGNER, CLOCK, config, lambda event, fields: logged.append((event, fields))
-        )
+        parts = Parts(config, SIGNER, CLOCK, lambda event, fields: logged.append((event, fields)))
+        server = ControlServer(parts, Front(runtime))
         address = server.start()
         token = SIGNER.token("agent", "a", 60.0, CLOCK.wall_s())
         link = GrpcLink(address, token, tls_roots=made.roots)

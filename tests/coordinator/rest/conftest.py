@@ -16,9 +16,10 @@ import pytest
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Parts
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.plan.codec import encode
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import Aggregate, Plan, Scan
@@ -63,7 +64,9 @@ def plan(tmp_path: Path) -> bytes:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[SimpleNamespace]:
     signer, clock, logged = Signer(b"s" * 32), SystemClock(), []
-    config = CoordinatorConfig(home=tmp_path, timeout_s=60.0)
+    config = CoordinatorConfig(
+        home=tmp_path, timeout_s=60.0, rest_port=0, message_bytes_max=BYTES_MAX
+    )
 
     def log(event: str, fields: Any) -> None:
         logged.append((event, dict(fields)))
@@ -72,18 +75,9 @@ def served(tmp_path: Path) -> Iterator[SimpleNamespace]:
         return signer.token(scope, "<ann>", ttl_s, clock.wall_s())
 
     with CoordinatorRuntime(config=config, clock=clock) as runtime:
-        behind = Behind(
-            runtime=runtime,
-            signer=signer,
-            clock=clock,
-            log=log,
-            bytes_max=BYTES_MAX,
-            secure=False,
-            token_file="/secret/place/token",
-        )
-        server = RestServer(behind, "127.0.0.1", 0)
+        server = RestServer(Parts(config, signer, clock, log), runtime, PlanPool())
         url = server.start()
-        yield SimpleNamespace(runtime=runtime, url=url, token=token, logged=logged)
+        yield SimpleNamespace(runtime=runtime, url=url, token=token, logged=logged, home=tmp_path)
         server.stop()
 
 

@@ -15,9 +15,10 @@ from google.protobuf.json_format import MessageToDict
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
-from fabric.coordinator.rest.app import Behind
+from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.rest.server import RestServer
-from fabric.coordinator.service.front import Front, Standby
+from fabric.coordinator.service.front import Front, Parts, Standby
+from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.plan import plan_pb2
 from fabric.security.tokens import Signer
 from tests.support.wait import wait_until
@@ -164,11 +165,9 @@ def test_health_needs_no_token(served: Any) -> None:
 
 
 def test_a_coordinator_that_does_not_lead_is_alive_and_not_ready(served: Any) -> None:
-    behind = Behind(
-        runtime=Front(Standby(lambda: "10.0.0.7:6123")), signer=Signer(b"s" * 32),  # type: ignore
-        clock=SystemClock(), log=lambda *_: None, bytes_max=1 << 20, secure=False,
-    )  # fmt: skip
-    server = RestServer(behind, "127.0.0.1", 0)
+    config = CoordinatorConfig(home=served.home, rest_port=0)
+    parts = Parts(config, Signer(b"s" * 32), SystemClock(), lambda *_: None)
+    server = RestServer(parts, Front(Standby(lambda: "10.0.0.7:6123")), PlanPool())
     url = server.start()
     headers = {"Authorization": f"Bearer {served.token('read')}"}
     assert httpx.get(f"{url}/healthz").json() == {"status": "standby"}

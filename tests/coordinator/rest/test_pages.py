@@ -135,14 +135,14 @@ def test_lost_agents_and_cancelled_jobs_are_a_click_away(
     assert f"job-{pb.JOB_CANCELLED} " in text_of(browser.get("/jobs?state=cancelled"))
 
 
-def test_agents_and_the_description(browser: httpx.Client, agents: Any) -> None:
+def test_agents_and_the_description(browser: httpx.Client, agents: Any, served: Any) -> None:
     page = text_of(browser.get("/agents"))
     assert "local:a" in page
     assert "0 of 4" in page
     page = text_of(browser.get("/docs"))
     assert "GET /api/v1/jobs List jobs, newest first" in page
-    assert "cat /secret/place/token" in page
-    assert "/secret/place" not in text_of(httpx.get(browser.base_url.join("/docs")))
+    assert f"cat {served.home}/token" in page
+    assert str(served.home) not in text_of(httpx.get(browser.base_url.join("/docs")))
     style = browser.get("/style.css")
     assert style.headers["content-type"].startswith("text/css")
 

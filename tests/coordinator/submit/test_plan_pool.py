@@ -24,9 +24,9 @@ from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.rpc import bearer, open_channel
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
+from fabric.coordinator.service.front import Front, Parts
 from fabric.coordinator.service.server import ControlServer
 from fabric.coordinator.submit.plan_pool import AT_ONCE, PlanPool
 from fabric.coordinator.submit.preparation import prepare
@@ -247,9 +247,8 @@ def test_what_came_of_a_large_plan_is_not_remembered(tmp_path: Path) -> None:
 def serving(runtime: Any, home: Path, **settings: Any) -> Iterator[SimpleNamespace]:
     config = CoordinatorConfig(home=home, port=0, **settings)
     planning = PlanPool(config.plan_s, config.memory)
-    server = ControlServer(
-        runtime, SIGNER, SystemClock(), config, lambda *_: None, planning=planning
-    )
+    parts = Parts(config, SIGNER, SystemClock(), lambda *_: None)
+    server = ControlServer(parts, Front(runtime), planning)
     address = server.start()
     token = SIGNER.token("submit", "ann", 600.0, SystemClock().wall_s())
     try:
@@ -291,14 +290,11 @@ def test_a_grpc_client_that_gives_up_ends_the_work(tmp_path: Path) -> None:
         channel.close()
 
 
-def test_an_http_client_that_gives_up_ends_the_work() -> None:
+def test_an_http_client_that_gives_up_ends_the_work(tmp_path: Path) -> None:
     planning = PlanPool()
     runtime: Any = SimpleNamespace(submit=until_unwanted)
-    behind = Behind(
-        runtime=runtime, signer=SIGNER, clock=SystemClock(), log=lambda *_: None,
-        bytes_max=1 << 20, secure=False, planning=planning,
-    )  # fmt: skip
-    server = RestServer(behind, "127.0.0.1", 0)
+    config = CoordinatorConfig(home=tmp_path, rest_port=0)
+    server = RestServer(Parts(config, SIGNER, SystemClock(), lambda *_: None), runtime, planning)
     url = server.start()
     token = SIGNER.token("submit", "ann", 600.0, SystemClock().wall_s())
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-protobuf"}
