@@ -1,7 +1,7 @@
 """The header of an edge: what rides in `app_metadata` of every message.
 
-One job: a header as Python sees it; `fabric/_cython/shuffle/wire` turns it to and from bytes.
-Whether headers follow each other rightly is checked in `check.py`.
+A header as Python sees it; `fabric/_cython/shuffle/wire` turns it to and from bytes, and checks
+whether headers follow each other rightly.
 """
 
 from __future__ import annotations
@@ -45,23 +45,10 @@ class EdgeHeader:
     total_bytes: int = 0
 
 
-def encode_header(header: EdgeHeader) -> bytes:
-    """`header` as protobuf of version 1."""
-    return headers.encode(
-        job=header.job, edge=header.edge, producer=header.producer,
-        attempt=header.attempt, epoch=header.epoch, sequence=header.sequence,
-        partitions=header.partitions, crc32c=header.crc32c, event=header.event,
-        event_value=header.event_value, total_rows=header.total_rows,
-        total_bytes=header.total_bytes,
-    )  # fmt: skip
-
-
 def decode_header(data: bytes) -> EdgeHeader:
     """Read a header; `DataError` when it is damaged or of another version.
 
-    Examples
-    --------
-    >>> decode_header(encode_header(EdgeHeader(job="j", edge=1, producer=0))).edge
+    >>> decode_header(headers.encode(job="j", edge=1, producer=0)).edge
     1
     """
     fields = headers.decode(data)

@@ -1,7 +1,7 @@
 """The Flight server of an agent: every verb, for agents and for any other client.
 
 One job: build the native server (`fabric/_cython/shuffle/flight`) over an agent's parts. It asks
-back only what `asked.py` answers; rows, lists, infos and polls never wait for Python.
+back only what `handlers.py` answers; rows, lists, infos and polls never wait for Python.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric._cython.shuffle.wire.headers import WireCheck
 from fabric.errors import PartitionLostError
-from fabric.flight.header import EdgeHeader, Event, encode_header
+from fabric.flight.header import EdgeHeader, Event
+from tests.support.flight_rig import encode_header
 
 SCHEMA = pa.schema([("k", pa.int64())])
 Messages = list[tuple[EdgeHeader, pa.RecordBatch]]

@@ -16,10 +16,10 @@ from fabric.errors import DataError, FabricError
 from fabric.flight.client import Client
 from fabric.flight.connections import connect
 from fabric.flight.descriptor import PutPath
-from fabric.flight.header import EdgeHeader, encode_header
+from fabric.flight.header import EdgeHeader
 from fabric.flight.owners import Spread
 from fabric.flight.transport import PutWriter
-from tests.support.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig, encode_header
 from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])

@@ -19,14 +19,14 @@ import pytest
 from fabric.errors import ConfigError, NotFoundError, PartitionLostError, PeerLostError
 from fabric.flight.connections import PER_ADDRESS_MAX, Connections, connect
 from fabric.flight.descriptor import PutPath
-from fabric.flight.header import EdgeHeader, Event, decode_header, encode_header
+from fabric.flight.header import EdgeHeader, Event, decode_header
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import DatasetRequest, Part, PartitionRequest
 from fabric.flight.transport import PutWriter
 from fabric.io.dataset.access import DatasetFiles
 from fabric.security.tokens import Signer
-from tests.support.flight_rig import SECRET, FlightRig, TableSource
+from tests.support.flight_rig import SECRET, FlightRig, TableSource, encode_header
 from tests.support.wait import wait_until
 
 ROWS = pa.table({"k": range(2500), "v": ["x" * (n % 40) for n in range(2500)]})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +18,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric._cython.shuffle.store.store import Store
+from fabric._cython.shuffle.wire import headers
 from fabric.clock import Clock, SystemClock
 from fabric.config import Limits
 from fabric.control import control_pb2 as pb
@@ -24,7 +26,7 @@ from fabric.coordinator.catalog.catalogue import Catalogue
 from fabric.errors import FabricError, NotFoundError, PartitionLostError
 from fabric.flight.backend import Backend
 from fabric.flight.client import Client
-from fabric.flight.header import EdgeHeader, Event, encode_header
+from fabric.flight.header import EdgeHeader, Event
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
 from fabric.flight.remote import FlightTransport
@@ -300,6 +302,11 @@ class FlightRig:
             idle_s=self._tap_idle_s,
             limits=self._limits,
         )
+
+
+def encode_header(header: EdgeHeader) -> bytes:
+    """`header` as it travels."""
+    return headers.encode(**{each.name: getattr(header, each.name) for each in fields(header)})
 
 
 def rows_header(
