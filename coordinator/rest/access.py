@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -49,16 +50,13 @@ class Access:
         """A dependency of a call that needs `scope`."""
 
         async def check(request: Request, credentials: Credentials) -> Claims:
-            try:
+            with self._noting(request):
                 if credentials is None:
                     raise AuthError(
                         "this call needs the header Authorization: Bearer <token>; the token is "
                         "the text of the token file that `fabric up` names"
                     )
                 claims = self._verify(credentials.credentials, scope)
-            except AuthError as error:
-                self.refused(request, error)
-                raise
             called_by(Caller(claims, peer_of(request)))  # in the task of the request
             return claims
 
@@ -72,19 +70,21 @@ class Access:
             return False
         return True
 
-    def refused(self, request: Request, error: AuthError) -> None:
-        """Have the log say so."""
-        self._refusals.add(f"{request.method} {request.url.path}", error, peer_of(request))
+    @contextmanager
+    def _noting(self, request: Request) -> Iterator[None]:
+        """Have the log say so when a request is refused in here."""
+        try:
+            yield
+        except AuthError as error:
+            self._refusals.add(f"{request.method} {request.url.path}", error, peer_of(request))
+            raise
 
     # ---- pages
 
     def log_in(self, request: Request, token: str, answer: Response) -> None:
         """Begin a session, of which `answer` tells the browser; `AuthError` for a wrong token."""
-        try:
+        with self._noting(request):
             claims = self._verify(token, "read")
-        except AuthError as error:
-            self.refused(request, error)
-            raise
         session, seconds = self._sessions.open(claims, self._clock.wall_s())
         answer.set_cookie(
             cookie_of(request),
@@ -125,13 +125,10 @@ class Access:
 
     def form(self, request: Request, word: str) -> Caller:
         """May this form change something? It needs scope submit and our own word."""
-        try:
+        with self._noting(request):
             claims = self.page(request, "submit")
             if not hmac.compare_digest(word.encode(), self.word(request).encode()):
                 raise AuthError("this form is not of this fabric's pages; open the page again")
-        except AuthError as error:
-            self.refused(request, error)
-            raise
         return Caller(claims, peer_of(request))
 
     def _verify(self, token: str, scope: Scope) -> Claims:

@@ -5,7 +5,8 @@ One job: routes, each a call of the runtime. Scopes are those of the gRPC calls 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 
@@ -31,6 +32,7 @@ from fabric.coordinator.submit.idempotency import own_key
 from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import NotFoundError
 
+F = TypeVar("F", bound=Callable[..., Any])
 State = Literal["queued", "running", "finished", "failed", "cancelled", "released"]
 Limit = Annotated[int, Query(ge=1, le=1000, description="Jobs of a page.")]
 Before = Annotated[str, Query(max_length=400, description="`next` of the page before.")]
@@ -59,26 +61,39 @@ def router(control: ControlApi, access: Access, planning: PlanPool) -> APIRouter
             )
         },
     )  # fmt: skip
-    _jobs(api, control, access)
-    _submit(api, control, access, planning)
-    _one_job(api, control, access)
-    _changes(api, control, access)
-    _agents(api, control, access)
-    _datasets(api, control, access)
+    routes = _Routes(api, access)
+    _jobs(routes, control)
+    _submit(routes, control, planning)
+    _one_job(routes, control)
+    _changes(routes, control)
+    _agents(routes, control)
+    _datasets(routes, control)
     return api
 
 
-def may(access: Access, call: str) -> dict[str, Any]:
-    """Arguments of a route that needs the scope of the gRPC call of that name."""
-    scope = SCOPES[call]
-    return {
-        "dependencies": [Depends(access.needs(scope))],
-        "description": f"Needs a token of scope `{scope}`.",
-    }
+class _Routes:
+    """Routes of `api`; each needs the scope of the gRPC call that is named."""
+
+    def __init__(self, api: APIRouter, access: Access) -> None:
+        self._api, self._access = api, access
+
+    def add(self, route: str, call: str, summary: str, **more: Any) -> Callable[[F], F]:
+        """What makes a function answer `route`, such as ``GET /jobs``."""
+        method, path = route.split(" ")
+        scope = SCOPES[call]
+        return self._api.api_route(
+            path,
+            methods=[method],
+            summary=summary,
+            tags=[path.split("/")[1]],
+            dependencies=[Depends(self._access.needs(scope))],
+            description=f"Needs a token of scope `{scope}`.",
+            **more,
+        )
 
 
-def _jobs(api: APIRouter, control: ControlApi, access: Access) -> None:
-    @api.get("/jobs", summary="List jobs, newest first", tags=["jobs"], **may(access, "ListJobs"))
+def _jobs(routes: _Routes, control: ControlApi) -> None:
+    @routes.add("GET /jobs", "ListJobs", "List jobs, newest first")
     def list_jobs(
         response: Response,
         request: Request,
@@ -95,15 +110,8 @@ def _jobs(api: APIRouter, control: ControlApi, access: Access) -> None:
         return Jobs(jobs=jobs, next=told.next or None)
 
 
-def _submit(api: APIRouter, control: ControlApi, access: Access, planning: PlanPool) -> None:
-    @api.post(
-        "/jobs",
-        summary="Submit a plan",
-        tags=["jobs"],
-        status_code=201,
-        openapi_extra=BODY,
-        **may(access, "Submit"),
-    )
+def _submit(routes: _Routes, control: ControlApi, planning: PlanPool) -> None:
+    @routes.add("POST /jobs", "Submit", "Submit a plan", status_code=201, openapi_extra=BODY)
     async def submit(
         request: Request,
         response: Response,
@@ -118,111 +126,83 @@ def _submit(api: APIRouter, control: ControlApi, access: Access, planning: PlanP
         return JobDetail.of(told)
 
 
-def _one_job(api: APIRouter, control: ControlApi, access: Access) -> None:
-    @api.get("/jobs/{job_id}", summary="One job", tags=["jobs"], **may(access, "Watch"))
+def _one_job(routes: _Routes, control: ControlApi) -> None:
+    @routes.add("GET /jobs/{job_id}", "Watch", "One job")
     def get_job(job_id: str) -> JobDetail:
         return JobDetail.of(status_of(control, job_id))
 
-    @api.get("/jobs/{job_id}/tasks", summary="Its tasks", tags=["jobs"], **may(access, "ListTasks"))
+    @routes.add("GET /jobs/{job_id}/tasks", "ListTasks", "Its tasks")
     def tasks(job_id: str) -> list[Task]:
         told = control.list_tasks(pb.JobRequest(job_id=job_id))
         return [Task.of(task) for task in told.tasks]
 
-    @api.get(
-        "/jobs/{job_id}/checkpoints",
-        summary="Its checkpoints, of a stream",
-        tags=["jobs"],
-        **may(access, "ListCheckpoints"),
-    )
+    @routes.add("GET /jobs/{job_id}/checkpoints", "ListCheckpoints", "Its checkpoints, of a stream")
     def checkpoints(job_id: str) -> list[Checkpoint]:
         told = control.list_checkpoints(pb.CheckpointsRequest(job_id=job_id))
         return [Checkpoint.of(one) for one in told.checkpoints]
 
-    @api.get("/jobs/{job_id}/plan", summary="Its plan", tags=["jobs"], **may(access, "JobPlan"))
+    @routes.add("GET /jobs/{job_id}/plan", "JobPlan", "Its plan")
     def plan(job_id: str) -> Plan:
         return Plan.of(control.job_plan(pb.JobRequest(job_id=job_id)))
 
-    @api.get(
-        "/jobs/{job_id}/plan.svg",
-        summary="Its plan as a picture",
-        tags=["jobs"],
+    @routes.add(
+        "GET /jobs/{job_id}/plan.svg",
+        "JobPlan",
+        "Its plan as a picture",
         response_class=Response,
         responses={200: {"content": {"image/svg+xml": {}}}},
-        **may(access, "JobPlan"),
     )
     def picture(job_id: str) -> Response:
         told = control.job_plan(pb.JobRequest(job_id=job_id))
         return Response(told.svg, media_type="image/svg+xml")
 
-    @api.get(
-        "/jobs/{job_id}/events",
-        summary="What happened to it",
-        tags=["jobs"],
-        **may(access, "ListEvents"),
-    )
+    @routes.add("GET /jobs/{job_id}/events", "ListEvents", "What happened to it")
     def job_events(job_id: str, last: Last = 1000) -> list[Event]:
         status_of(control, job_id)  # of an unknown job there is nothing to tell
         return _events(control, job_id, last)
 
 
-def _changes(api: APIRouter, control: ControlApi, access: Access) -> None:
-    @api.post("/jobs/{job_id}/cancel", summary="Stop it", tags=["jobs"], **may(access, "Cancel"))
+def _changes(routes: _Routes, control: ControlApi) -> None:
+    @routes.add("POST /jobs/{job_id}/cancel", "Cancel", "Stop it")
     def cancel(job_id: str) -> JobDetail:
         return JobDetail.of(control.cancel(pb.JobRequest(job_id=job_id)))
 
-    @api.post(
-        "/jobs/{job_id}/restart",
-        summary="Run it again, from a node on",
-        tags=["jobs"],
-        **may(access, "Restart"),
-    )
+    @routes.add("POST /jobs/{job_id}/restart", "Restart", "Run it again, from a node on")
     def restart(job_id: str, from_path: FromPath = "") -> JobDetail:
         asked = pb.RestartRequest(job_id=job_id, from_path=from_path)
         return JobDetail.of(control.restart(asked))
 
-    @api.post(
-        "/jobs/{job_id}/release",
-        summary="Drop its partitions",
-        tags=["jobs"],
-        **may(access, "Release"),
-    )
+    @routes.add("POST /jobs/{job_id}/release", "Release", "Drop its partitions")
     def release(job_id: str) -> JobDetail:
         return JobDetail.of(control.release(pb.JobRequest(job_id=job_id)))
 
 
-def _agents(api: APIRouter, control: ControlApi, access: Access) -> None:
-    @api.get("/agents", summary="List agents", tags=["agents"], **may(access, "ListAgents"))
+def _agents(routes: _Routes, control: ControlApi) -> None:
+    @routes.add("GET /agents", "ListAgents", "List agents")
     def list_agents(lost: Lost = False) -> list[Agent]:
         return [Agent.of(agent) for agent in control.list_agents(pb.ListRequest(lost=lost)).agents]
 
-    @api.get(
-        "/agents/{agent_id}", summary="One agent", tags=["agents"], **may(access, "ListAgents")
-    )
+    @routes.add("GET /agents/{agent_id}", "ListAgents", "One agent")
     def get_agent(agent_id: str) -> Agent:
         return Agent.of(agent_of(control, agent_id))
 
-    @api.post(
-        "/agents/{agent_id}/drain",
-        summary="Give it no further tasks, move what it holds",
-        tags=["agents"],
-        **may(access, "Drain"),
+    @routes.add(
+        "POST /agents/{agent_id}/drain", "Drain", "Give it no further tasks, move what it holds"
     )
     def drain(agent_id: str) -> Agent:
         return Agent.of(control.drain(pb.AgentRequest(agent_id=agent_id)))
 
-    @api.delete(
-        "/agents/{agent_id}/drain", summary="Undo that", tags=["agents"], **may(access, "Undrain")
-    )
+    @routes.add("DELETE /agents/{agent_id}/drain", "Undrain", "Undo that")
     def undo(agent_id: str) -> Agent:
         return Agent.of(control.undrain(pb.AgentRequest(agent_id=agent_id)))
 
-    @api.get("/events", summary="What happened", tags=["events"], **may(access, "ListEvents"))
+    @routes.add("GET /events", "ListEvents", "What happened")
     def events(last: Last = 1000) -> list[Event]:
         return _events(control, "", last)
 
 
-def _datasets(api: APIRouter, control: ControlApi, access: Access) -> None:
-    @api.get("/datasets", summary="List datasets", tags=["datasets"], **may(access, "Locate"))
+def _datasets(routes: _Routes, control: ControlApi) -> None:
+    @routes.add("GET /datasets", "Locate", "List datasets")
     def list_datasets() -> list[Dataset]:
         told = control.dataset(pb.DatasetRequest(list=pb.DatasetList()))
         return [Dataset.of(location, set(told.addresses)) for location in told.datasets]

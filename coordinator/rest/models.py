@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Self
+from typing import Self, TypeVar
 
 from google.protobuf.message import Message
 from pydantic import BaseModel
@@ -27,13 +27,22 @@ class Problem(BaseModel):
     detail: str
 
 
+M = TypeVar("M", bound=BaseModel)
+
+
+def _made(model: type[M], told: Message, **own: object) -> M:
+    """`model` from its message: fields of the same names, and its `own`."""
+    names = model.model_fields.keys() - own.keys()
+    return model(**{name: getattr(told, name) for name in names}, **own)
+
+
 class _Told(BaseModel):
     """Fields of a message, under the same names."""
 
     @classmethod
     def of(cls, told: Message) -> Self:
         """From its message."""
-        return cls(**{name: getattr(told, name) for name in cls.model_fields})
+        return _made(cls, told)
 
 
 class Error(_Told):
@@ -68,17 +77,10 @@ class Stage(BaseModel):
     @classmethod
     def of(cls, told: pb.StageStatus) -> Self:
         """From its message."""
-        return cls(
-            stage=told.stage,
-            node_path=told.node_path,
-            n_tasks=told.n_tasks,
-            running=told.running,
-            finished=told.finished,
-            rows=told.rows,
-            bytes=told.bytes,
-            backpressure_ratio=told.backpressure_ratio,
+        return _made(
+            cls,
+            told,
             adapted=list(told.adapted),
-            rows_in=told.rows_in,
             watermark=shown(told.watermark_us) if told.HasField("watermark_us") else None,
             watermark_lag_s=_lag_s(told),
             counts=_counts(told.counts),
@@ -117,18 +119,13 @@ class Job(BaseModel):
     @classmethod
     def of(cls, told: pb.JobStatus) -> Self:
         """From its message."""
-        return cls(
-            job_id=told.job_id,
-            name=told.name,
+        return _made(
+            cls,
+            told,
             state=job_state(told.state),
-            submitted_s=told.submitted_s,
-            seconds=told.seconds,
             rows=told.result_rows,
-            result_path=told.result_path,
             n_tasks=sum(stage.n_tasks for stage in told.stages),
             n_finished=sum(stage.finished for stage in told.stages),
-            n_attempts=told.n_attempts,
-            run=told.run,
             error=Error.of(told.error) if told.HasField("error") else None,
         )
 
@@ -175,18 +172,12 @@ class Task(BaseModel):
     @classmethod
     def of(cls, told: pb.TaskStatus) -> Self:
         """From its message."""
-        return cls(
-            stage=told.stage,
-            task=told.task,
-            attempt=told.attempt,
-            node_path=told.node_path,
-            agent_id=told.agent_id,
+        return _made(
+            cls,
+            told,
             state=task_state(told.state),
             started_s=told.started_s or None,
             ended_s=told.ended_s or None,
-            rows_in=told.rows_in,
-            rows_out=told.rows_out,
-            backpressure_ratio=told.backpressure_ratio,
             error=Error.of(told.error) if told.HasField("error") else None,
         )
 
@@ -233,10 +224,9 @@ class Dataset(BaseModel):
     @classmethod
     def of(cls, location: pb.DatasetLocation, attached: set[str]) -> Self:
         """From where it lies, and the agents that are there."""
-        return cls(
-            name=location.name,
-            version=location.version,
-            rows=location.rows,
+        return _made(
+            cls,
+            location,
             keys=list(location.keys),
             partitions=location.n_partitions,
             replicas=n_replicas(location),

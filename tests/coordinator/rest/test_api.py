@@ -267,7 +267,7 @@ def test_pages_of_many_jobs(
         pb.JobStatus(job_id=f"job-{i:05}", submitted_s=1e9 + i // 2, state=pb.JOB_FINISHED)
         for i in range(10_000)
     ]
-    monkeypatch.setattr(served.runtime._core, "jobs", lambda now: jobs)
+    monkeypatch.setattr(served.runtime._core.registry, "statuses", lambda now: jobs)
     found: list[str] = []
     answer = api.get("/jobs", params={"limit": 1000, "state": ["finished", "failed"]})
     while True:
