@@ -1,6 +1,6 @@
 """What SQL can see of a record: real columns beside its bytes.
 
-One job: `TABLES_SQL`, the columns of each table and how they follow from a record: pure, so that
+`TABLES_SQL` has the columns of each table and how they follow from a record: pure, so that
 writing a record twice changes nothing. They are for people and dashboards; a coordinator itself
 reads nothing but the record. Where a record says nothing, or is none, a column is NULL.
 """
@@ -19,163 +19,40 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.metadata.store import Table
 
 Value = str | int | datetime | None
+Columns = Mapping[str, tuple[str, Callable[[str, Any], Value]]]
 _ENDED = frozenset((pb.TASK_FINISHED, pb.TASK_FAILED, pb.TASK_CANCELLED))
 _JOB_ENDED = frozenset((pb.JOB_FINISHED, pb.JOB_FAILED, pb.JOB_CANCELLED, pb.JOB_RELEASED))
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """`key` is the primary key's column; `types` are the others, beside ``record``, in order."""
+    """`key` is the primary key's column; the others, beside ``record``, follow in order.
+
+    Each has its SQL type, and its value by a record's key and what `read` makes of the record.
+    """
 
     key: str
-    types: Mapping[str, str]
-    project: Callable[[str, bytes], tuple[Value, ...]]
+    columns: Columns
+    read: Callable[[bytes], Any] = bytes
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The SQL types of the columns, but for key and record."""
+        return {name: kind for name, (kind, _) in self.columns.items()}
 
 
-def _job(_: str, record: bytes) -> tuple[Value, ...]:
-    stored = _parsed(pb.StoredJob, record)
-    job = stored.status
-    ended_s = stored.ended_s or job.submitted_s + job.seconds
-    return (
-        _text(job.name),
-        _word(pb.JobState, job.state, "JOB_"),
-        _moment(job.submitted_s),
-        _moment(ended_s if job.state in _JOB_ENDED else 0.0),
-        _text(job.client_key),
-        job.run,
-        _error(job.error),
-    )
+def _as(kind: type[Any]) -> Callable[[bytes], Any]:
+    """A record as a message of that kind, an empty one when it is none."""
 
+    def read(record: bytes) -> Any:
+        message: Message = kind()
+        try:
+            message.ParseFromString(record)
+        except DecodeError:
+            return kind()
+        return message
 
-def _task(key: str, record: bytes) -> tuple[Value, ...]:
-    return _task_columns(_parsed(pb.StoredTask, record).status, key)
-
-
-def _attempt(key: str, record: bytes) -> tuple[Value, ...]:
-    return _task_columns(_parsed(pb.TaskStatus, record), key)
-
-
-def _task_columns(task: pb.TaskStatus, key: str) -> tuple[Value, ...]:
-    return (
-        _text(key.partition("/")[0]),
-        _text(task.node_path),
-        _text(task.agent_id),
-        _word(pb.TaskState, task.state, "TASK_"),
-        _moment(task.started_s),
-        _moment(task.ended_s if task.state in _ENDED else 0.0),
-        task.stage,
-        task.task,
-        task.attempt,
-        _number(task.epoch),
-        _error(task.error),
-    )
-
-
-def _agent(_: str, record: bytes) -> tuple[Value, ...]:
-    stored = _parsed(pb.StoredAgent, record)
-    agent = stored.hello
-    try:
-        address = urlsplit(agent.address)
-        host, port = address.hostname, address.port
-    except ValueError:
-        host, port = None, None
-    return (
-        _text(host or agent.host),
-        port,
-        _text(stored.state),
-        _moment(stored.seen_s),
-        _text(agent.address),
-        agent.slots,
-        _text(agent.version),
-    )
-
-
-def _dataset(_: str, record: bytes) -> tuple[Value, ...]:
-    found = _parsed(pb.DatasetLocation, record)
-    return (_number(found.version), found.n_partitions, _number(found.rows))
-
-
-def _event(_: str, record: bytes) -> tuple[Value, ...]:
-    event = _parsed(pb.EventRecord, record)
-    return (
-        _moment(event.wall_s),
-        _text(event.kind),
-        _text(event.job_id),
-        _text(event.agent_id),
-        _text(event.who),
-        _text(event.text),
-        _number(event.epoch),
-    )
-
-
-def _of_job(key: str, _: bytes) -> tuple[Value, ...]:
-    return (_text(key.partition("/")[0]),)
-
-
-def _nothing(_: str, __: bytes) -> tuple[Value, ...]:
-    return ()
-
-
-_TASK_TYPES = {
-    "job_id": "text", "operator_id": "text", "agent_id": "text", "status": "text",
-    "started_at": "timestamptz", "completed_at": "timestamptz", "stage": "bigint",
-    "task": "bigint", "attempt": "bigint", "epoch": "bigint", "error": "text",
-}  # fmt: skip
-
-TABLES_SQL: Mapping[Table, TableColumns] = {
-    "jobs": TableColumns(
-        "job_id",
-        {
-            "job_name": "text", "status": "text", "created_at": "timestamptz",
-            "completed_at": "timestamptz", "client_key": "text", "run": "bigint", "error": "text",
-        },
-        _job,
-    ),
-    "plans": TableColumns("plan_id", {"job_id": "text"}, _of_job),
-    "tasks": TableColumns("task_id", _TASK_TYPES, _task),
-    "attempts": TableColumns("attempt_id", _TASK_TYPES, _attempt),
-    "agents": TableColumns(
-        "agent_id",
-        {
-            "host": "text", "port": "bigint", "status": "text", "last_heartbeat": "timestamptz",
-            "address": "text", "slots": "bigint", "version": "text",
-        },
-        _agent,
-    ),
-    "datasets": TableColumns(
-        "name", {"version": "bigint", "n_partitions": "bigint", "n_rows": "bigint"}, _dataset
-    ),
-    "transactions": TableColumns("transaction_id", {}, _nothing),
-    "events": TableColumns(
-        "event_id",
-        {
-            "happened_at": "timestamptz", "kind": "text", "job_id": "text", "agent_id": "text",
-            "who": "text", "message": "text", "epoch": "bigint",
-        },
-        _event,
-    ),
-    "checkpoints": TableColumns("checkpoint_id", {"job_id": "text"}, _of_job),
-}  # fmt: skip
-
-
-def row_of(table: Table, key: str, record: bytes) -> tuple[Value | bytes, ...]:
-    """Key, record and the other columns of one row.
-
-    >>> job = pb.StoredJob(status=pb.JobStatus(name="by k", state=pb.JOB_RUNNING))
-    >>> row_of("jobs", "job-1", job.SerializeToString())[2:]
-    ('by k', 'running', None, None, None, 0, None)
-    """
-    return (key, record, *TABLES_SQL[table].project(key, record))
-
-
-def _parsed(kind: type[Any], record: bytes) -> Any:
-    """The record as a message, an empty one when it is none."""
-    message: Message = kind()
-    try:
-        message.ParseFromString(record)
-    except DecodeError:
-        return kind()
-    return message
+    return read
 
 
 def _text(text: str) -> str | None:
@@ -203,3 +80,104 @@ def _word(enum: Any, value: int, prefix: str) -> str:
 
 def _error(error: pb.ErrorDetail) -> str | None:
     return _text(f"{error.kind}: {error.message}") if error.kind else None
+
+
+def _job_end(stored: pb.StoredJob) -> datetime | None:
+    job = stored.status
+    ended_s = stored.ended_s or job.submitted_s + job.seconds
+    return _moment(ended_s if job.state in _JOB_ENDED else 0.0)
+
+
+def _place(address: str) -> tuple[str | None, int | None]:
+    """Host and port."""
+    try:
+        found = urlsplit(address)
+        return found.hostname, found.port
+    except ValueError:
+        return None, None
+
+
+_TEXT, _BIGINT, _TIME = "text", "bigint", "timestamptz"
+_JOB_ID: Columns = {"job_id": (_TEXT, lambda key, _: _text(key.partition("/")[0]))}
+_TASK: Columns = {
+    **_JOB_ID,
+    "operator_id": (_TEXT, lambda _, task: _text(task.node_path)),
+    "agent_id": (_TEXT, lambda _, task: _text(task.agent_id)),
+    "status": (_TEXT, lambda _, task: _word(pb.TaskState, task.state, "TASK_")),
+    "started_at": (_TIME, lambda _, task: _moment(task.started_s)),
+    "completed_at": (_TIME, lambda _, task: _moment(task.ended_s if task.state in _ENDED else 0)),
+    "stage": (_BIGINT, lambda _, task: task.stage),
+    "task": (_BIGINT, lambda _, task: task.task),
+    "attempt": (_BIGINT, lambda _, task: task.attempt),
+    "epoch": (_BIGINT, lambda _, task: _number(task.epoch)),
+    "error": (_TEXT, lambda _, task: _error(task.error)),
+}
+_STORED_TASK = _as(pb.StoredTask)
+
+TABLES_SQL: Mapping[Table, TableColumns] = {
+    "jobs": TableColumns(
+        "job_id",
+        {
+            "job_name": (_TEXT, lambda _, job: _text(job.status.name)),
+            "status": (_TEXT, lambda _, job: _word(pb.JobState, job.status.state, "JOB_")),
+            "created_at": (_TIME, lambda _, job: _moment(job.status.submitted_s)),
+            "completed_at": (_TIME, lambda _, job: _job_end(job)),
+            "client_key": (_TEXT, lambda _, job: _text(job.status.client_key)),
+            "run": (_BIGINT, lambda _, job: job.status.run),
+            "error": (_TEXT, lambda _, job: _error(job.status.error)),
+        },
+        _as(pb.StoredJob),
+    ),
+    "plans": TableColumns("plan_id", _JOB_ID),
+    "tasks": TableColumns("task_id", _TASK, lambda record: _STORED_TASK(record).status),
+    "attempts": TableColumns("attempt_id", _TASK, _as(pb.TaskStatus)),
+    "agents": TableColumns(
+        "agent_id",
+        {
+            "host": (_TEXT, lambda _, a: _text(_place(a.hello.address)[0] or a.hello.host)),
+            "port": (_BIGINT, lambda _, agent: _place(agent.hello.address)[1]),
+            "status": (_TEXT, lambda _, agent: _text(agent.state)),
+            "last_heartbeat": (_TIME, lambda _, agent: _moment(agent.seen_s)),
+            "address": (_TEXT, lambda _, agent: _text(agent.hello.address)),
+            "slots": (_BIGINT, lambda _, agent: agent.hello.slots),
+            "version": (_TEXT, lambda _, agent: _text(agent.hello.version)),
+        },
+        _as(pb.StoredAgent),
+    ),
+    "datasets": TableColumns(
+        "name",
+        {
+            "version": (_BIGINT, lambda _, dataset: _number(dataset.version)),
+            "n_partitions": (_BIGINT, lambda _, dataset: dataset.n_partitions),
+            "n_rows": (_BIGINT, lambda _, dataset: _number(dataset.rows)),
+        },
+        _as(pb.DatasetLocation),
+    ),
+    "transactions": TableColumns("transaction_id", {}),
+    "events": TableColumns(
+        "event_id",
+        {
+            "happened_at": (_TIME, lambda _, event: _moment(event.wall_s)),
+            "kind": (_TEXT, lambda _, event: _text(event.kind)),
+            "job_id": (_TEXT, lambda _, event: _text(event.job_id)),
+            "agent_id": (_TEXT, lambda _, event: _text(event.agent_id)),
+            "who": (_TEXT, lambda _, event: _text(event.who)),
+            "message": (_TEXT, lambda _, event: _text(event.text)),
+            "epoch": (_BIGINT, lambda _, event: _number(event.epoch)),
+        },
+        _as(pb.EventRecord),
+    ),
+    "checkpoints": TableColumns("checkpoint_id", _JOB_ID),
+}
+
+
+def row_of(table: Table, key: str, record: bytes) -> tuple[Value | bytes, ...]:
+    """Key, record and the other columns of one row.
+
+    >>> job = pb.StoredJob(status=pb.JobStatus(name="by k", state=pb.JOB_RUNNING))
+    >>> row_of("jobs", "job-1", job.SerializeToString())[2:]
+    ('by k', 'running', None, None, None, 0, None)
+    """
+    table_columns = TABLES_SQL[table]
+    read = table_columns.read(record)
+    return (key, record, *(value(key, read) for _, value in table_columns.columns.values()))
