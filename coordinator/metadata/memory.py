@@ -45,15 +45,11 @@ class MemoryStore:
                 else:
                     self._data.tables[table][key] = value
 
-    def scan(
-        self, table: Table, *, prefix: str = "", last: int | None = None
-    ) -> Iterator[tuple[str, bytes]]:
+    def scan(self, table: Table) -> Iterator[tuple[str, bytes]]:
         """See `MetadataStore.scan`."""
         with self._data.lock:
             self._check_open()
-            items = self._data.tables[table].items()
-            records = sorted(item for item in items if item[0].startswith(prefix))
-        return iter(records if last is None else records[max(0, len(records) - last) :])
+            return iter(sorted(self._data.tables[table].items()))
 
     def next_epoch(self) -> int:
         """See `MetadataStore.next_epoch`."""

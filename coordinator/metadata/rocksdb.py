@@ -28,8 +28,6 @@ from fabric.errors import FencedError, StorageError
 from fabric.state.rocksdb.database import impatient, is_stall, taken
 
 _EPOCH = b"epoch"
-_END = b"\xff"
-"""After every text in UTF-8."""
 
 
 class RocksStore:
@@ -64,20 +62,20 @@ class RocksStore:
                 raise FencedError(fenced(self._epoch, self._stored_epoch))
             self._write(rows)
 
-    def scan(
-        self, table: Table, *, prefix: str = "", last: int | None = None
-    ) -> Iterator[tuple[str, bytes]]:
+    def scan(self, table: Table) -> Iterator[tuple[str, bytes]]:
         """See `MetadataStore.scan`."""
-        begin = _key(table, prefix)
+        begin, found = _key(table, ""), []
         with self._lock:
             cursor = self._open().iter()
             try:
-                raw = _from(cursor, begin) if last is None else _back(cursor, begin, last)
+                cursor.seek(begin)
+                while cursor.valid() and (key := cursor.key()).startswith(begin):
+                    found.append((key[len(begin) :].decode(), cursor.value()))
+                    cursor.next()
                 cursor.status()
             except Exception as error:  # a block that is damaged ends the cursor
                 raise StorageError(_damaged(self._folder, error)) from error
-        skipped = len(_key(table, ""))
-        return iter([(key[skipped:].decode(), value) for key, value in raw])
+        return iter(found)
 
     def next_epoch(self) -> int:
         """See `MetadataStore.next_epoch`."""
@@ -135,26 +133,6 @@ class RocksStore:
             raise StorageError(why) from error
         if missed := self._files.missed():
             raise StorageError(_removed(missed))
-
-
-def _from(cursor: Any, begin: bytes) -> list[tuple[bytes, bytes]]:
-    """Records whose keys begin with `begin`."""
-    found = []
-    cursor.seek(begin)
-    while cursor.valid() and (key := cursor.key()).startswith(begin):
-        found.append((key, cursor.value()))
-        cursor.next()
-    return found
-
-
-def _back(cursor: Any, begin: bytes, last: int) -> list[tuple[bytes, bytes]]:
-    """The last of them."""
-    found: list[tuple[bytes, bytes]] = []
-    cursor.seek_for_prev(begin + _END)
-    while len(found) < last and cursor.valid() and (key := cursor.key()).startswith(begin):
-        found.append((key, cursor.value()))
-        cursor.prev()
-    return found[::-1]
 
 
 def _options() -> Any:

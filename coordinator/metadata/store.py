@@ -60,13 +60,8 @@ class MetadataStore(Protocol):
             The store refuses for good: a full or broken disk, closed, a key that it can't hold.
         """
 
-    def scan(
-        self, table: Table, *, prefix: str = "", last: int | None = None
-    ) -> Iterator[tuple[str, bytes]]:
-        """Records of `table` as of now whose keys begin with `prefix`, in the order of keys.
-
-        With `last` only so many, those with the highest keys.
-        """
+    def scan(self, table: Table) -> Iterator[tuple[str, bytes]]:
+        """Records of `table` as of now, in the order of keys."""
 
     def next_epoch(self) -> int:
         """Begin an epoch higher than any before, and write under it; durable when it returns."""

@@ -48,18 +48,10 @@ class PostgresStore:
                     raise
                 self._write(changes)
 
-    def scan(
-        self, table: Table, *, prefix: str = "", last: int | None = None
-    ) -> Iterator[tuple[str, bytes]]:
+    def scan(self, table: Table) -> Iterator[tuple[str, bytes]]:
         """See `MetadataStore.scan`."""
-        if "\0" in prefix:
-            return iter(())
         with self._database.connection() as connection:
-            cursor = connection.cursor(binary=True)
-            if last is None:
-                rows = cursor.execute(_SCAN[table], [prefix]).fetchall()
-            else:
-                rows = cursor.execute(_LAST[table], [prefix, last]).fetchall()[::-1]
+            rows = connection.cursor(binary=True).execute(_SCAN[table]).fetchall()
         return iter([(key, bytes(record)) for key, record in rows])
 
     def next_epoch(self) -> int:
@@ -141,15 +133,13 @@ def _upsert(table: Table) -> Composed:
     )
 
 
-def _select(table: Table, order: str) -> Composed:
-    return SQL(
-        "SELECT {key}, record FROM {table} WHERE {key} ^@ %s ORDER BY {key} " + order
-    ).format(key=Identifier(TABLES_SQL[table].key), table=Identifier(table))
-
-
 _UPSERT = {table: _upsert(table) for table in TABLES}
-_SCAN = {table: _select(table, "") for table in TABLES}
-_LAST = {table: _select(table, "DESC LIMIT %s") for table in TABLES}
+_SCAN = {
+    table: SQL("SELECT {key}, record FROM {table} ORDER BY {key}").format(
+        key=Identifier(TABLES_SQL[table].key), table=Identifier(table)
+    )
+    for table in TABLES
+}
 _DELETE = {
     table: SQL("DELETE FROM {} WHERE {} = ANY(%s)").format(
         Identifier(table), Identifier(TABLES_SQL[table].key)

@@ -78,15 +78,12 @@ class SharedStore:
                 table[write.key] = write.value
         self._hear()
 
-    def scan(
-        self, table: Table, *, prefix: str = "", last: int | None = None
-    ) -> Iterator[tuple[str, bytes]]:
+    def scan(self, table: Table) -> Iterator[tuple[str, bytes]]:
         """See `MetadataStore.scan`."""
         self._reach()
-        records = self._database.tables[table].items()
-        found = sorted(record for record in records if record[0].startswith(prefix))
+        found = sorted(self._database.tables[table].items())
         self._hear()
-        return iter(found if last is None else found[len(found) - last :])
+        return iter(found)
 
     def next_epoch(self) -> int:
         """The epoch comes with the lease."""

@@ -37,13 +37,10 @@ class LogStore:
         for write in writes:
             self._put(write.table, write.key, write.value)
 
-    def scan(
-        self, table: Table, *, prefix: str = "", last: int | None = None
-    ) -> Iterator[tuple[str, bytes]]:
+    def scan(self, table: Table) -> Iterator[tuple[str, bytes]]:
         """See `MetadataStore.scan`."""
         self._check_open()
-        found = sorted(i for i in self._tables[table].items() if i[0].startswith(prefix))
-        return iter(found if last is None else found[max(0, len(found) - last) :])
+        return iter(sorted(self._tables[table].items()))
 
     def next_epoch(self) -> int:
         """See `MetadataStore.next_epoch`."""
