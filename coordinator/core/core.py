@@ -9,9 +9,7 @@ fit (old epoch, session or attempt, unknown job, a second or late report) is ref
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
-from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.catalog.catalogue import Catalogue
 from fabric.coordinator.config import CoordinatorConfig
@@ -20,7 +18,6 @@ from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer, same
 from fabric.coordinator.core.agents.drain import Draining
 from fabric.coordinator.core.agents.replication import Replication
 from fabric.coordinator.core.agents.status import AgentStatuses
-from fabric.coordinator.core.checkpoints.pending_checkpoint import CheckpointStatus
 from fabric.coordinator.core.datasets import DatasetVerbs
 from fabric.coordinator.core.effects import Disconnect, Effect, Hear, Persist
 from fabric.coordinator.core.events import (
@@ -42,7 +39,6 @@ from fabric.coordinator.core.jobs import records
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.progress import Progress
 from fabric.coordinator.metadata.store import MetadataStore, Write
-from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import ConfigError, ExternalError, NotLeaderError
 from fabric.version import __version__
 
@@ -57,15 +53,15 @@ class CoordinatorCore:
         self._claimed = 0  # the highest epoch that an agent has told of, above our own
         self._agents = Agents(None if embedded else config.timeout_s, config.reattach_s)
         self._announcer = Announcer(self._agents, epoch)
-        self._registry = JobRegistry(config, epoch)
-        self._progress = Progress(self._registry, self._agents, self._announcer, self._refuse)
-        self._draining = Draining(self._registry, self._agents, self._announcer)
-        self._catalogue = Catalogue()
-        self._replication = Replication(
-            self._registry, self._agents, self._announcer, self._catalogue
-        )
+        self.registry = JobRegistry(config, epoch)
+        """What is known of the jobs, to be read only."""
+        self._progress = Progress(self.registry, self._agents, self._announcer, self._refuse)
+        self._draining = Draining(self.registry, self._agents, self._announcer)
+        self.datasets = Catalogue()
+        """The dataset catalogue, to be read only."""
+        self._replication = Replication(self.registry, self._agents, self._announcer, self.datasets)
         self._datasets = DatasetVerbs(
-            self._registry, self._agents, self._announcer, self._catalogue, self._replication
+            self.registry, self._agents, self._announcer, self.datasets, self._replication
         )
         self.agents = AgentStatuses(
             self._agents, self._draining, self._replication, self._progress.scheduler.slots_used
@@ -74,79 +70,31 @@ class CoordinatorCore:
 
     # ---- asking
 
-    @property
-    def datasets(self) -> Catalogue:
-        """The dataset catalogue, to be read only."""
-        return self._catalogue
-
-    @property
-    def running(self) -> frozenset[str]:
-        """The jobs that have not ended."""
-        return self._registry.running
-
     def agent_hellos(self) -> list[pb.Hello]:
         """What attached agents said of themselves, by id."""
         return [agent.hello for agent in self._agents.attached()]
 
-    def addresses(self) -> dict[str, str]:
-        """Flight address by agent."""
-        return self._agents.addresses()
-
-    def status(self, job_id: str, now: float) -> pb.JobStatus:
-        """A job's status; `NotFoundError` when it is unknown."""
-        return self._registry.status(job_id, now)
-
-    def job_of_key(self, client_key: str) -> str | None:
-        """The job that was submitted under a client's key."""
-        return self._registry.job_of_key(client_key)
-
-    def jobs(self, now: float) -> list[pb.JobStatus]:
-        """Every job, oldest first."""
-        return self._registry.statuses(now)
-
-    def tasks(self, job_id: str) -> list[pb.TaskStatus]:
-        """Every attempt of a job that was not released; `NotFoundError` when there is none."""
-        return self._registry.tasks(job_id)
-
-    def checkpoints(self, job_id: str, now: float) -> list[CheckpointStatus]:
-        """Those of a stream that are known; `NotFoundError` when there is no such job."""
-        stream = self._registry.live(job_id).stream
-        return [] if stream is None else stream.checkpoints.statuses(now)
-
-    def checkpoint_folder(self, job_id: str) -> Path:
-        """Where they lie."""
-        return Path(self._registry.live(job_id).checkpoint.folder)
-
-    def planned(self, job_id: str) -> tuple[StageGraph, CheckpointConfig]:
-        """The stages of a job that was not released; `NotFoundError` when there is none."""
-        job = self._registry.live(job_id)
-        return job.graph, job.checkpoint
-
-    def events(self, request: pb.EventsRequest) -> pb.EventList:
-        """What happened, oldest first."""
-        return self._registry.events(request)
-
     def locate(self, request: pb.LocateRequest) -> pb.Locations:
         """Where a job's edges or a dataset are; `NotFoundError` when unknown."""
-        found = pb.Locations(version=self._announcer.version, addresses=self.addresses())
+        found = pb.Locations(version=self._announcer.version, addresses=self._agents.addresses())
         if request.job_id:
-            job = self._registry.live(request.job_id)
+            job = self.registry.live(request.job_id)
             found.edges.extend(self._progress.endings.locations(job))
         if request.dataset:
-            found.datasets.append(self._catalogue.locate(request.dataset))
+            found.datasets.append(self.datasets.locate(request.dataset))
         return found
 
     # ---- moving
 
     def restore(self, store: MetadataStore, wall_s: float, now: float) -> list[Effect]:
         """Take over what an earlier coordinator wrote down; called once, before any event."""
-        self._registry.set_wall(wall_s, now)
-        self._catalogue.restore(store.scan("datasets"), store.scan("transactions"))
+        self.registry.set_wall(wall_s, now)
+        self.datasets.restore(store.scan("datasets"), store.scan("transactions"))
         events = (value for _, value in store.scan("events"))
-        self._registry.restore(records.restored_jobs(store, wall_s, now), events)
+        self.registry.restore(records.restored_jobs(store, wall_s, now), events)
         self._progress.endings.restored()
         effects = self._progress.streams.read_back(list(store.scan("checkpoints")), now)
-        wanted = {agent for job in self._registry.jobs.values() for agent in job.agents()}
+        wanted = {agent for job in self.registry.jobs.values() for agent in job.agents()}
         agents = [pb.StoredAgent.FromString(value) for _, value in store.scan("agents")]
         for agent in sorted(agents, key=lambda agent: agent.seen_s):
             if agent.hello.agent_id in wanted or agent.draining:
@@ -157,29 +105,29 @@ class CoordinatorCore:
         lost = wanted - {agent.agent_id for agent in self._agents.all()}
         for agent_id in sorted(lost):
             effects += self._progress.agent_lost(agent_id, "nothing is known of it", now)
-        n_jobs = len(self._registry.active())
-        effects += self._registry.note(now, "coordinator leads", n_jobs=n_jobs, epoch=self.epoch)
+        n_jobs = len(self.registry.active())
+        effects += self.registry.note(now, "coordinator leads", n_jobs=n_jobs, epoch=self.epoch)
         return self._written(effects)
 
     def handle(self, event: Event, now: float, who: str = "") -> list[Effect]:
         """Take one event; `now` is monotonic seconds, `who` asked for it. See the module's text."""
-        self._registry.who = who
+        self.registry.who = who
         try:
             effects = self._handle(event, now)
             return self._written([*self._asked(event, now), *effects] if who else effects)
         finally:
-            self._registry.who = ""
+            self.registry.who = ""
 
     def _asked(self, event: Event, now: float) -> list[Effect]:
         """The note of what is told only when somebody asked for it."""
-        if isinstance(event, JobCancelled | JobReleased) and event.job_id in self._registry.jobs:
+        if isinstance(event, JobCancelled | JobReleased) and event.job_id in self.registry.jobs:
             says = "cancel asked" if isinstance(event, JobCancelled) else "release asked"
-            return self._registry.note(now, says, job=event.job_id)
+            return self.registry.note(now, says, job=event.job_id)
         return []
 
     def _written(self, effects: list[Effect]) -> list[Effect]:
         """With what is to be written down before anybody is told."""
-        writes = self._registry.take_writes()
+        writes = self.registry.take_writes()
         return [Persist(writes), *effects] if writes else effects
 
     def _handle(self, event: Event, now: float) -> list[Effect]:
@@ -208,18 +156,12 @@ class CoordinatorCore:
                 return effects + self._progress.scheduler.schedule(now)
             case DatasetAsked():
                 return self._datasets.handle(event, now)
-            case ManifestWritten(job_id=job_id, checkpoint=number, seal=seal, error=error):
-                return self._progress.moved(
-                    job_id, self._progress.streams.written(job_id, number, seal, error, now), now
-                )
-            case CheckpointVerified(job_id=job_id, checkpoint=number, found=found, error=error):
-                return self._progress.moved(
-                    job_id, self._progress.streams.verified(job_id, number, found, error, now), now
-                )
+            case ManifestWritten() | CheckpointVerified():
+                return self._progress.stored(event, now)
 
     def _tick(self, wall_s: float, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        self._registry.set_wall(wall_s, now)
+        self.registry.set_wall(wall_s, now)
         for agent, why in self._agents.overdue(now):
             if agent.session is not None:
                 effects.append(Disconnect(agent.agent_id, agent.session, why))
@@ -227,8 +169,8 @@ class CoordinatorCore:
         effects += self._progress.expire(now)
         effects += self._draining.go_on(now)
         effects += self._replication.go_on(now)
-        begun_s = self._registry.steady_s(now) - self._config.transaction_s
-        self._registry.write(*self._catalogue.expire(begun_s))
+        begun_s = self.registry.steady_s(now) - self._config.transaction_s
+        self.registry.write(*self.datasets.expire(begun_s))
         return effects
 
     def _attached(self, event: AgentAttached, now: float) -> list[Effect]:
@@ -255,14 +197,14 @@ class CoordinatorCore:
             effects.append(Disconnect(agent_id, older.session, reason))
         others = [other for other in self._agents.attached() if other is not older]
         agent = self._agents.attach(event.session, hello, now)
-        effects += self._announcer.send(agent, self._welcome())
+        effects += self._announcer.send(agent_id, self._welcome())
         effects += self._tell_everything([agent])
         new = pb.Locations(addresses={agent_id: hello.address})
         if hello.HasField("socket"):
             new.sockets[agent_id].CopyFrom(hello.socket)
         effects += self._announcer.tell(new, others)
         where = {"agent": agent_id, "address": hello.address}
-        effects += self._registry.note(now, "agent attached", **where)
+        effects += self.registry.note(now, "agent attached", **where)
         effects += self._replication.attached(agent)
         effects += self._progress.attached(agent, validation.held(hello), now)
         self._write_agent(agent, now)
@@ -273,7 +215,7 @@ class CoordinatorCore:
         an agent may say any number."""
         if hello.epoch > self._claimed:
             self._claimed = hello.epoch
-            self._registry.note(
+            self.registry.note(
                 now, "agent obeys another coordinator", agent=hello.agent_id, theirs=hello.epoch,
             )  # fmt: skip
         return NotLeaderError(
@@ -296,15 +238,13 @@ class CoordinatorCore:
         if agent is None:
             return self._refuse("old session")
         self._agents.unlink(agent, now)
-        return self._registry.note(
-            now, "agent's link broke", agent=agent.agent_id, why=event.reason
-        )
+        return self.registry.note(now, "agent's link broke", agent=agent.agent_id, why=event.reason)
 
     def _lost(self, agent: Agent, reason: str, now: float, *, left: bool = False) -> list[Effect]:
         self._agents.remove(agent.agent_id, now, left=left)
         self._write_agent(agent, now)
         self._forget_agents()
-        note = self._registry.note(now, "agent lost", agent=agent.agent_id, why=reason)
+        note = self.registry.note(now, "agent lost", agent=agent.agent_id, why=reason)
         moved = self._progress.agent_lost(agent.agent_id, reason, now)
         return [*note, *moved, *self._tell_everything(self._agents.attached())]
 
@@ -346,17 +286,17 @@ class CoordinatorCore:
         effects: list[Effect] = [Hear(agent.agent_id, agent.session, heard)]
         if beat.overloaded != was_overloaded:
             says = "asks for no more tasks" if beat.overloaded else "takes tasks again"
-            effects += self._registry.note(now, f"agent {says}", agent=agent.agent_id)
+            effects += self.registry.note(now, f"agent {says}", agent=agent.agent_id)
             effects += self._progress.scheduler.schedule(now)
         return effects
 
     def _forget_agents(self) -> None:
-        self._registry.write(*(Write("agents", name, None) for name in self._agents.forget()))
+        self.registry.write(*(Write("agents", name, None) for name in self._agents.forget()))
 
     def _write_agent(self, agent: Agent, now: float) -> None:
         state = self.agents.of(agent, now).state
-        seen_s = self._registry.wall_s(agent.seen)
-        self._registry.write(
+        seen_s = self.registry.wall_s(agent.seen)
+        self.registry.write(
             records.agent_record(agent.hello, state, draining=agent.draining, seen_s=seen_s)
         )
 
@@ -368,8 +308,8 @@ class CoordinatorCore:
         table = pb.Locations(
             full=True,
             edges=self._progress.all_edges(),
-            datasets=self._catalogue.all(),
-            addresses=self.addresses(),
+            datasets=self.datasets.all(),
+            addresses=self._agents.addresses(),
             sockets=self._agents.sockets(),
         )
         return self._announcer.tell(table, agents)

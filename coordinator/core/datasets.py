@@ -10,9 +10,7 @@ from fabric.coordinator.catalog.catalogue import Catalogue
 from fabric.coordinator.core.agents.agents import Agents, Announcer
 from fabric.coordinator.core.agents.replication import Replication
 from fabric.coordinator.core.effects import DatasetAnswered, Effect
-from fabric.coordinator.core.events import (
-    DatasetAsked,
-)
+from fabric.coordinator.core.events import DatasetAsked
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.metadata.store import Write
 from fabric.errors import NotFoundError

@@ -88,13 +88,6 @@ Effect = Send | Hear | Disconnect | Persist | JobChanged | DatasetAnswered | Not
 
 
 @dataclass(frozen=True, slots=True)
-class CommitPointer:
-    """Apply `writes` to the metadata store."""
-
-    writes: tuple[Write, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TriggerSources:
     """Have the `tasks`, which read sources, send barrier `checkpoint`; again is fine."""
 
@@ -203,7 +196,7 @@ class Ended:
 
 
 CheckpointEffect = (
-    CommitPointer | TriggerSources | WriteManifest | NotifyComplete | NotifyAborted | Publish
+    Persist | TriggerSources | WriteManifest | NotifyComplete | NotifyAborted | Publish
     | TakeBack | Abandon | RemoveCheckpoints | RemoveJob | Verify | Restore | Fail | Ended | Note
 )  # fmt: skip
 """Whatever `Checkpoints` returns."""

@@ -98,22 +98,20 @@ class DatasetAsked:
 
 @dataclass(frozen=True, slots=True)
 class ManifestWritten:
-    """A checkpoint's manifest lies in the storage under `seal`, or could not be written."""
+    """A checkpoint's manifest lies in the storage under the seal, or could not be written."""
 
     job_id: str
     checkpoint: int
-    seal: Seal | None = None
-    error: FabricError | None = None
+    result: Seal | FabricError
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointVerified:
-    """All files of a checkpoint are whole (`found`), or are not."""
+    """All files of a checkpoint are whole, or are not."""
 
     job_id: str
     checkpoint: int
-    found: tuple[Manifest, Seal] | None = None
-    error: FabricError | None = None
+    result: tuple[Manifest, Seal] | FabricError
 
 
 @dataclass(frozen=True, slots=True)

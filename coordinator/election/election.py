@@ -53,17 +53,14 @@ class Election:
     def __init__(self, holder: str, lease_s: float, grace_s: float) -> None:
         self._holder, self._lease_s, self._grace_s = holder, lease_s, grace_s
         self._epoch = 0
-        self._due = 0.0
+        self.due = 0.0
+        """When the store is to be asked next."""
         self._good_until = 0.0
         self._seen: Lease | None = None
         self._seen_since = 0.0
-        self._before = ""
+        self.predecessor = ""
+        """The address of whoever led before this candidate does, if that was another one."""
         self._patient_until = 0.0
-
-    @property
-    def due(self) -> float:
-        """When the store is to be asked next."""
-        return self._due
 
     @property
     def leader(self) -> str:
@@ -72,11 +69,6 @@ class Election:
         if seen is None or seen.left_s <= 0 or (seen.holder == self._holder and not self._epoch):
             return ""
         return seen.address
-
-    @property
-    def predecessor(self) -> str:
-        """The address of whoever led before this candidate does, if that was another one."""
-        return self._before
 
     def leads(self, now: float) -> int:
         """The epoch with which this candidate leads, or 0."""
@@ -90,7 +82,7 @@ class Election:
 
     def ask(self, now: float) -> Ask:
         """What to ask the store now; the next time is due in a third of a lease."""
-        self._due = now + self._lease_s / 3
+        self.due = now + self._lease_s / 3
         if epoch := self.leads(now):
             return Renew(epoch)
         if now < self._patient_until:
@@ -106,7 +98,7 @@ class Election:
         if known is None or (known.epoch, known.renewals) != (lease.epoch, lease.renewals):
             self._seen_since = now
         if known is not None and known.epoch != lease.epoch:
-            self._before = known.address if known.address != lease.address else ""
+            self.predecessor = known.address if known.address != lease.address else ""
         mine = lease.holder == self._holder and (
             isinstance(ask, Take)
             # An answer that comes when the term has ended begins no other one of that epoch.
@@ -124,7 +116,7 @@ class Election:
     def told(self, epoch: int) -> None:
         """Somebody says that another one leads with `epoch`: the store is asked at once."""
         if epoch > self._epoch:
-            self._due = 0.0
+            self.due = 0.0
 
     def deposed(self, epoch: int) -> None:
         """The store says that somebody leads with `epoch`."""

@@ -16,7 +16,6 @@ from fabric import failpoints
 from fabric.checkpoint.manifest import TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage, SnapshotStorage
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.checkpoints.pending_checkpoint import CheckpointStatus
 from fabric.coordinator.core.effects import (
     RemoveCheckpoints,
     RemoveJob,
@@ -86,16 +85,16 @@ def _failed(work: StorageWork, error: Exception) -> Event | None:
     known = error if isinstance(error, FabricError) else InternalError(repr(error))
     match work.work:
         case WriteManifest(manifest=manifest):
-            return ManifestWritten(work.job_id, manifest.checkpoint, error=known)
+            return ManifestWritten(work.job_id, manifest.checkpoint, known)
         case Verify(checkpoint=number):
-            return CheckpointVerified(work.job_id, number, error=known)
+            return CheckpointVerified(work.job_id, number, known)
         case RemoveCheckpoints() | RemoveJob():
             _log.warning("old checkpoints stay", job=work.job_id, error=str(known))
     return None
 
 
 def listed(
-    found: Iterable[CheckpointStatus], request: pb.CheckpointsRequest, storage: SnapshotStorage
+    found: Iterable[pb.CheckpointStatus], request: pb.CheckpointsRequest, storage: SnapshotStorage
 ) -> pb.CheckpointList:
     """All of `found`; of the one that is asked for, what each task has in it.
 
@@ -106,7 +105,7 @@ def listed(
     DataError, StorageError
         The checkpoint is complete, and its manifest is damaged, or can't be read.
     """
-    told = [_status(status) for status in found]
+    told = list(found)
     if not request.checkpoint:
         return pb.CheckpointList(checkpoints=told)
     known = [status for status in told if status.checkpoint == request.checkpoint]
@@ -120,18 +119,6 @@ def listed(
         manifest = storage.load(request.job_id, request.checkpoint)
         known[0].parts.extend(_part(task) for task in manifest.tasks)
     return pb.CheckpointList(checkpoints=known)
-
-
-def _status(status: CheckpointStatus) -> pb.CheckpointStatus:
-    return pb.CheckpointStatus(
-        checkpoint=status.checkpoint,
-        state=status.state,
-        begun_s=status.begun_us / 1e6,
-        seconds=status.seconds,
-        bytes=status.n_bytes,
-        files=status.n_files,
-        reason=status.reason,
-    )
 
 
 def _part(task: TaskSnapshot) -> pb.CheckpointPart:

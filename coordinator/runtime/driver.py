@@ -10,8 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TypeVar
+from typing import Self
 
 from fabric import failpoints
 from fabric.clock import Clock, SystemClock
@@ -53,7 +52,6 @@ WRITTEN_S = 20.0
 AWAY_S = 0.2
 """The pause before such a store is tried again."""
 TICK_S = 0.1
-Driver = TypeVar("Driver", bound="CoreDriver")
 
 
 class CoreDriver:
@@ -135,16 +133,11 @@ class CoreDriver:
             line.disconnect("the coordinator was stopped")
         self._store.close()
 
-    def __enter__(self: Driver) -> Driver:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def tick(self) -> None:

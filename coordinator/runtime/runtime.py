@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock
@@ -66,7 +67,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
     def submit(self, request: pb.SubmitRequest) -> pb.JobStatus:
         """See `ControlApi.submit`."""
         with self._reading() as (core, _):
-            known = core.job_of_key(request.client_key)
+            known = core.registry.job_of_key(request.client_key)
         if known is not None:
             return self.status(pb.JobRequest(job_id=known))
         adaptive = chosen(request.adaptive, self._config.adaptive)
@@ -85,8 +86,8 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
             latency_us=self._config.latency_us(request),
         )
         with self._changed(event) as (_, now):
-            job_id = self._core.job_of_key(request.client_key) or event.job_id
-            return self._core.status(job_id, now)
+            job_id = self._core.registry.job_of_key(request.client_key) or event.job_id
+            return self._core.registry.status(job_id, now)
 
     def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
         """See `ControlApi.explain`."""
@@ -121,35 +122,36 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
     def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
         """See `ControlApi.list_tasks`."""
         with self._reading() as (core, _):
-            return pb.TaskList(tasks=core.tasks(request.job_id))
+            return pb.TaskList(tasks=core.registry.tasks(request.job_id))
 
     def list_checkpoints(self, request: pb.CheckpointsRequest) -> pb.CheckpointList:
         """See `ControlApi.list_checkpoints`."""
         with self._reading() as (core, now):
-            found = core.checkpoints(request.job_id, now)
-            folder = core.checkpoint_folder(request.job_id)
-        return listed(found, request, FolderStorage(folder))
+            job = core.registry.live(request.job_id)
+            found = [] if job.stream is None else job.stream.checkpoints.statuses(now)
+        return listed(found, request, FolderStorage(Path(job.checkpoint.folder)))
 
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""
         with self._reading() as (core, _):
-            graph, checkpoint = core.planned(request.job_id)
-        return explain(graph, checkpoint)
+            job = core.registry.live(request.job_id)
+            graph = job.graph
+        return explain(graph, job.checkpoint)
 
     def list_events(self, request: pb.EventsRequest) -> pb.EventList:
         """See `ControlApi.list_events`."""
         with self._reading() as (core, _):
-            return core.events(request)
+            return core.registry.events(request)
 
     def status(self, request: pb.JobRequest) -> pb.JobStatus:
         """One job's status now; `NotFoundError` when it is unknown."""
         with self._reading(settled=True) as (core, now):
-            return core.status(request.job_id, now)
+            return core.registry.status(request.job_id, now)
 
     def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
         """See `ControlApi.list_jobs`."""
         with self._reading(settled=True) as (core, now):
-            jobs = core.jobs(now)
+            jobs = core.registry.statuses(now)
         return page(jobs, request)
 
     def list_agents(self, request: pb.ListRequest) -> pb.AgentList:
@@ -192,7 +194,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
                 datasets={found.name: found for found in core.datasets.all()},
                 agents=frozenset(hello.agent_id for hello in agents),
                 broadcast_bytes=chosen(request.adaptive, self._config.adaptive).broadcast_bytes,
-                ask_s=self._config.ask_s, running=core.running,
+                ask_s=self._config.ask_s, running=core.registry.running,
                 interval_s=self._config.checkpointing(request.checkpoint).interval_s,
             )  # fmt: skip
         try:
@@ -202,7 +204,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
 
     def _ask(self, request: pb.JobRequest, event: Event) -> pb.JobStatus:
         with self._changed(event) as (_, now):
-            return self._core.status(request.job_id, now)
+            return self._core.registry.status(request.job_id, now)
 
     def _drained(self, event: AgentDrained) -> pb.AgentStatus:
         with self._changed(event) as (_, now):

@@ -215,7 +215,7 @@ class World:
 
     def carry_out(self, effect: fx.CheckpointEffect) -> None:
         match effect:
-            case fx.CommitPointer(writes=writes):
+            case fx.Persist(writes=writes):
                 self.commit(writes)
             case fx.TriggerSources(checkpoint=n, tasks=tasks):
                 assert b"%d" % n == self.rows[f"{JOB}/last"], "told before it was written down"

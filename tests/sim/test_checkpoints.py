@@ -70,7 +70,9 @@ class ForgetsHandles(Pointer):
 class TakesNothingBack(Restoration):
     """Goes on where rows are out that will come again."""
 
-    def found(self, manifest: Manifest, now: float) -> CheckpointEffects:
+    def verified(self, checkpoint: int, manifest: Manifest, now: float) -> CheckpointEffects:
+        if not self._is_asked(checkpoint):
+            return []
         self.asked = None
         return self._from(manifest)
 

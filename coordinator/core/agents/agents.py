@@ -224,22 +224,23 @@ class Announcer:
         """The n-th order of this coordinator, told from those of any other one."""
         return (self._epoch << 32) + n
 
-    def send(self, agent: Agent, message: pb.CoordinatorMessage) -> list[Effect]:
-        """One message on the agent's session; nothing while its link is broken."""
-        if agent.session is None:
-            return []
-        message.epoch = self._epoch
-        return [Send(agent.agent_id, agent.session, message)]
-
-    def send_to(self, agent_id: str, message: pb.CoordinatorMessage) -> list[Effect]:
+    def send(self, agent_id: str, message: pb.CoordinatorMessage) -> list[Effect]:
         """One message to an agent if it is attached."""
         agent = self._agents.get(agent_id)
-        return self.send(agent, message) if agent is not None else []
+        if agent is None or agent.session is None:
+            return []
+        message.epoch = self._epoch
+        return [Send(agent_id, agent.session, message)]
+
+    def send_all(
+        self, message: pb.CoordinatorMessage, agents: Iterable[Agent] | None = None
+    ) -> list[Effect]:
+        """One message to `agents` (None: everybody)."""
+        told = self._agents.attached() if agents is None else agents
+        return [effect for agent in told for effect in self.send(agent.agent_id, message)]
 
     def tell(self, change: pb.Locations, agents: Iterable[Agent] | None = None) -> list[Effect]:
         """A location change, under the next version, to `agents` (None: everybody)."""
         self._n_changes += 1
         change.version = self.version
-        message = pb.CoordinatorMessage(locations=change)
-        told = self._agents.attached() if agents is None else agents
-        return [effect for agent in told for effect in self.send(agent, message)]
+        return self.send_all(pb.CoordinatorMessage(locations=change), agents)

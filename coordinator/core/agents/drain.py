@@ -120,4 +120,4 @@ class Draining:
             outputs=[output(edge) for edge in job.graph.outputs[key[0]]],
             number=self._n_moves,
         )
-        return self._announcer.send_to(target, pb.CoordinatorMessage(adopt=adopt))
+        return self._announcer.send(target, pb.CoordinatorMessage(adopt=adopt))

@@ -144,7 +144,7 @@ class Replication:
         keep = pb.KeepPartitions(
             dataset=location.name, partitions=sorted(own), parts=location.parts
         )
-        return self._announcer.send(agent, pb.CoordinatorMessage(keep=keep))
+        return self._announcer.send(agent.agent_id, pb.CoordinatorMessage(keep=keep))
 
     def holds(self, agent_id: str) -> bool:
         """Whether a partition is to move away from an agent and can."""
@@ -249,7 +249,7 @@ class Replication:
             parts=location.parts,
             sources=self._sources(location, partition),
         )
-        return self._announcer.send_to(target, pb.CoordinatorMessage(replicate=replicate))
+        return self._announcer.send(target, pb.CoordinatorMessage(replicate=replicate))
 
     def _is_needed(self, copy: _Copy, location: pb.DatasetLocation) -> bool:
         """Whether the place is still to be taken over, of the rows that were copied."""

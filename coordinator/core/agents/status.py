@@ -27,7 +27,7 @@ class AgentStatuses:
     def all(self, now: float, *, lost: bool = False) -> list[pb.AgentStatus]:
         """Every agent, by id; with `lost` those that were lost lately, too."""
         found = [*self._agents.all(), *(self._agents.lost() if lost else ())]
-        return [self.of(agent, now) for agent in sorted(found, key=_agent_id)]
+        return [self.of(agent, now) for agent in sorted(found, key=lambda agent: agent.agent_id)]
 
     def one(self, agent_id: str, now: float) -> pb.AgentStatus:
         """One of them; `NotFoundError` when there is none."""
@@ -65,7 +65,3 @@ class AgentStatuses:
             return "draining" if holds else "drained"
         used = self._slots_used(agent.agent_id)
         return "busy" if agent.beat.overloaded or used >= agent.hello.slots else "active"
-
-
-def _agent_id(agent: Agent) -> str:
-    return agent.agent_id

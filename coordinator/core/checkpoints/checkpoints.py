@@ -20,10 +20,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from fabric.checkpoint.manifest import Declined, Seal, SnapshotAck
 from fabric.config import CheckpointConfig
+from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints, Handles
 from fabric.coordinator.core.checkpoints.pending_checkpoint import (
     AbortedCheckpoints,
-    CheckpointStatus,
     PendingCheckpoint,
     RunningTasks,
     TaskRun,
@@ -34,12 +34,12 @@ from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.core.checkpoints.sink_orders import SinkOrders
 from fabric.coordinator.core.effects import (
     CheckpointEffects,
-    CommitPointer,
     Ended,
     Fail,
     Note,
     NotifyAborted,
     NotifyComplete,
+    Persist,
     RemoveCheckpoints,
     RemoveJob,
     TriggerSources,
@@ -100,7 +100,7 @@ class Checkpoints:
         own = pending.deadline if pending is not None else self._next
         return min(own, self._publishing.due, self.restoration.due)
 
-    def statuses(self, now: float) -> list[CheckpointStatus]:
+    def statuses(self, now: float) -> list[pb.CheckpointStatus]:
         """Those that are kept, the last that were aborted, and the one under way, by number."""
         return statuses(self._completed, self._pending, self._aborted, now)
 
@@ -148,7 +148,7 @@ class Checkpoints:
         self._pending, self._stopping = None, True
         self.restoration.end()
         self._publishing.begin(0, ())
-        return [CommitPointer(self._completed.clear()), RemoveJob()]
+        return [Persist(self._completed.clear()), RemoveJob()]
 
     def remind(self) -> CheckpointEffects:
         """What tasks should know now: they may not have heard it."""
@@ -201,7 +201,7 @@ class Checkpoints:
         if (misfit := self._tasks.misfit_of_end(ack)) is not None:
             self._refuse(misfit)
             return []
-        return [CommitPointer((self._completed.final(ack),)), *self._advance(now)]
+        return [Persist((self._completed.final(ack),)), *self._advance(now)]
 
     # ---- what storage and sinks say
 
@@ -218,7 +218,7 @@ class Checkpoints:
         writes = self._completed.complete(pointer, finals)
         self._is_last = len(finals) == len(pending.acks)
         self._publishing.publish(self._completed.owed())
-        effects: CheckpointEffects = [CommitPointer(writes)]
+        effects: CheckpointEffects = [Persist(writes)]
         if self._tasks.runs:
             effects.append(NotifyComplete(checkpoint))
         seconds = f"{pointer.seconds:.3f}"
@@ -247,7 +247,7 @@ class Checkpoints:
             return []
         if not self._publishing.done:
             return []
-        return [CommitPointer((self._completed.published(checkpoint),)), *self._advance(now)]
+        return [Persist((self._completed.published(checkpoint),)), *self._advance(now)]
 
     def not_published(
         self, checkpoint: int, node: str, error: FabricError, now: float
@@ -287,7 +287,7 @@ class Checkpoints:
         deadline = now + self._config.timeout_s
         wall_us = max(0, int(self._wall_s(now) * 1e6))
         self._pending = pending = PendingCheckpoint(self._completed.last, now, deadline, wall_us)
-        return [CommitPointer((write,)), *self._triggers(pending), *self._advance(now)]
+        return [Persist((write,)), *self._triggers(pending), *self._advance(now)]
 
     def _triggers(self, pending: PendingCheckpoint) -> CheckpointEffects:
         live = self._tasks.live_sources() - pending.acks.keys()

@@ -21,7 +21,7 @@ from fabric.coordinator.core.checkpoints.rows import (
     pointer_row,
     rows_of,
 )
-from fabric.coordinator.core.effects import Abandon, CheckpointEffects, CommitPointer
+from fabric.coordinator.core.effects import Abandon, CheckpointEffects, Persist
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.planner.stages import Key
 
@@ -82,7 +82,7 @@ class CompletedCheckpoints:
         handles = sorted(_handles_of(unpublished, kept).items())
         newest = self.handles()
         gone = [Abandon(n, each, newest.get(n, ()) + kept.get(n, ())) for n, each in handles]
-        return [CommitPointer((self.fence(),)), *gone] if gone else []
+        return [Persist((self.fence(),)), *gone] if gone else []
 
     def doubled(self, checkpoint: int) -> Handles:
         """What was published after a checkpoint: its rows come again when that is restored."""

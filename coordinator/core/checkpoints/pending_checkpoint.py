@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fabric.checkpoint.manifest import Declined, Manifest, SnapshotAck, TaskSnapshot
+from fabric.checkpoint.manifest import Declined, Manifest, SnapshotAck
+from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints
 from fabric.coordinator.core.effects import NotifyAborted
 from fabric.coordinator.planner.stages import Key
@@ -53,12 +54,19 @@ class PendingCheckpoint:
     def seal(self, *, job: str, epoch: int, run: int, plan: str, published: int) -> Manifest:
         """All acknowledgements as one manifest, less what checkpoint `published` has published."""
         acks = (ack.without_handles_up_to(published) for ack in self.acks.values())
-        tasks = sorted((s for ack in acks for s in ack.snapshots), key=_place)
+        tasks = sorted((s for ack in acks for s in ack.snapshots), key=lambda s: (s.node, s.task))
         self.manifest = Manifest(
             job=job, checkpoint=self.checkpoint, epoch=epoch, run=run, plan=plan,
             wall_us=self.wall_us, tasks=tuple(tasks),
         )  # fmt: skip
         return self.manifest
+
+    def status(self, state: str, now: float, reason: str = "") -> pb.CheckpointStatus:
+        """What people are told of it, as long as it is not complete."""
+        return pb.CheckpointStatus(
+            checkpoint=self.checkpoint, state=state, begun_s=self.wall_us / 1e6,
+            seconds=now - self.begun, reason=reason,
+        )  # fmt: skip
 
 
 class RunningTasks:
@@ -106,34 +114,18 @@ class RunningTasks:
         return "checkpoint: old epoch" if run.epoch != said.epoch else None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointStatus:
-    """A checkpoint as people see it; `state` may be "under way" and "aborted", too."""
-
-    checkpoint: int
-    state: str
-    begun_us: int
-    seconds: float
-    n_bytes: int = 0
-    n_files: int = 0
-    reason: str = ""
-
-
 class AbortedCheckpoints:
     """The newest checkpoints that were not completed, and how many failed in a row."""
 
     def __init__(self) -> None:
-        self.statuses: deque[CheckpointStatus] = deque(maxlen=_TOLD_ABORTED)
+        self.statuses: deque[pb.CheckpointStatus] = deque(maxlen=_TOLD_ABORTED)
         self.n_in_a_row = 0
         self.last: NotifyAborted | None = None
         """What tasks are told of the newest, as long as no complete one has followed."""
 
     def add(self, pending: PendingCheckpoint, reason: str, now: float, *, fails: bool) -> None:
         """One more; `fails`: for a reason other than the end of its run."""
-        seconds = now - pending.begun
-        self.statuses.append(
-            CheckpointStatus(pending.checkpoint, "aborted", pending.wall_us, seconds, reason=reason)
-        )
+        self.statuses.append(pending.status("aborted", now, reason))
         self.n_in_a_row += fails
 
     def followed(self) -> None:
@@ -146,20 +138,16 @@ def statuses(
     pending: PendingCheckpoint | None,
     aborted: AbortedCheckpoints,
     now: float,
-) -> list[CheckpointStatus]:
+) -> list[pb.CheckpointStatus]:
     """Those that are kept, the last that were aborted, and the one under way, by number."""
     found = list(aborted.statuses)
-    for p in completed.pointers:
-        found.append(
-            CheckpointStatus(
-                p.checkpoint, p.state, p.begun_us, p.seconds, p.n_bytes, p.n_files, p.reason
-            )
+    found += [
+        pb.CheckpointStatus(
+            checkpoint=p.checkpoint, state=p.state, begun_s=p.begun_us / 1e6, seconds=p.seconds,
+            bytes=p.n_bytes, files=p.n_files, reason=p.reason,
         )
+        for p in completed.pointers
+    ]  # fmt: skip
     if pending is not None:
-        seconds = now - pending.begun
-        found.append(CheckpointStatus(pending.checkpoint, "under way", pending.wall_us, seconds))
+        found.append(pending.status("under way", now))
     return sorted(found, key=lambda status: status.checkpoint)
-
-
-def _place(snapshot: TaskSnapshot) -> tuple[str, int]:
-    return snapshot.node, snapshot.task

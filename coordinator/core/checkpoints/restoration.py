@@ -20,9 +20,9 @@ from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedC
 from fabric.coordinator.core.checkpoints.sink_orders import Order, SinkOrders
 from fabric.coordinator.core.effects import (
     CheckpointEffects,
-    CommitPointer,
     Fail,
     Note,
+    Persist,
     Restore,
     TakeBack,
     Verify,
@@ -99,20 +99,8 @@ class Restoration:
 
     def verified(self, checkpoint: int, manifest: Manifest, now: float) -> CheckpointEffects:
         """Every file of a checkpoint was read and is whole."""
-        return self.found(manifest, now) if self._is_asked(checkpoint) else []
-
-    def not_verified(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
-        """A file of a checkpoint is missing or differs, or the storage can't be read now."""
-        return self.not_found(error, now) if self._is_asked(checkpoint) else []
-
-    def _is_asked(self, checkpoint: int) -> bool:
-        if self.is_active and self.asked == checkpoint:
-            return True
-        self._refuse("checkpoint: not being verified")
-        return False
-
-    def found(self, manifest: Manifest, now: float) -> CheckpointEffects:
-        """The one that was verified is whole."""
+        if not self._is_asked(checkpoint):
+            return []
         self.asked = None
         doubled = self._completed.doubled(manifest.checkpoint)
         if not doubled:
@@ -127,7 +115,31 @@ class Restoration:
             ("sinks", " ".join(sorted(doubled))),
         ))  # fmt: skip
         # fenced: a coordinator that leads no more must not remove what others have put out since
-        return [CommitPointer((self._completed.fence(),)), note, *self._taking_back.all()]
+        return [Persist((self._completed.fence(),)), note, *self._taking_back.all()]
+
+    def not_verified(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
+        """A file of a checkpoint is missing or differs, or the storage can't be read now."""
+        if not self._is_asked(checkpoint):
+            return []
+        self.asked = None
+        where = (("job", self._job), ("checkpoint", checkpoint), ("error", error.message))
+        if isinstance(error, _DAMAGED):
+            self._n_tries, self._not_before = 0, now
+            write = self._completed.damaged(checkpoint, error.message)
+            note = Note("CHECKPOINT IS DAMAGED, an older one is tried", where)
+            return [Persist((write,)), note, *self.go_on(now)]
+        self._n_tries += 1
+        if self._n_tries >= TRIES_MAX:
+            self._decided = True
+            return [Fail(error.at(job=self._job))]
+        self._not_before = now + min(PAUSE_MAX_S, PAUSE_S * 2 ** (self._n_tries - 1))
+        return [Note("checkpoint can't be read now, it is tried again", where)]
+
+    def _is_asked(self, checkpoint: int) -> bool:
+        if self.is_active and self.asked == checkpoint:
+            return True
+        self._refuse("checkpoint: not being verified")
+        return False
 
     def taken_back(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
         """What a sink published after the checkpoint that is restored is not seen any more."""
@@ -159,29 +171,12 @@ class Restoration:
         )
         return [Fail(ExternalError(message, job=self._job, node=node))]
 
-    def not_found(self, error: FabricError, now: float) -> CheckpointEffects:
-        """The one that was verified is damaged, or can't be read now."""
-        assert self.asked is not None
-        checkpoint, self.asked = self.asked, None
-        where = (("job", self._job), ("checkpoint", checkpoint), ("error", error.message))
-        if isinstance(error, _DAMAGED):
-            self._n_tries, self._not_before = 0, now
-            write = self._completed.damaged(checkpoint, error.message)
-            note = Note("CHECKPOINT IS DAMAGED, an older one is tried", where)
-            return [CommitPointer((write,)), note, *self.go_on(now)]
-        self._n_tries += 1
-        if self._n_tries >= TRIES_MAX:
-            self._decided = True
-            return [Fail(error.at(job=self._job))]
-        self._not_before = now + min(PAUSE_MAX_S, PAUSE_S * 2 ** (self._n_tries - 1))
-        return [Note("checkpoint can't be read now, it is tried again", where)]
-
     def _from(self, manifest: Manifest | None) -> CheckpointEffects:
         self._manifest, self._decided = None, True
         writes = (self._completed.fence(), *self._completed.all_begin())
         checkpoint = manifest.checkpoint if manifest is not None else 0
         note = Note("job restored", (("job", self._job), ("checkpoint", checkpoint)))
-        return [CommitPointer(writes), note, Restore(manifest)]
+        return [Persist(writes), note, Restore(manifest)]
 
     def _none_left(self) -> CheckpointEffects:
         self._decided = True

@@ -31,12 +31,13 @@ class SinkOrders:
     """For one checkpoint at a time."""
 
     def __init__(self) -> None:
-        self._checkpoint = 0
+        self.checkpoint = 0
+        """Whose output is owed."""
         self._owed: dict[str, _Owed] = {}
 
     def begin(self, checkpoint: int, orders: Iterable[Order]) -> None:
         """Owe this, and nothing else any more."""
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._owed = {order.node: _Owed(order) for order in orders}
 
     def publish(self, owed: Pointer | None) -> None:
@@ -48,11 +49,6 @@ class SinkOrders:
     def done(self) -> bool:
         """Whether all is out."""
         return not self._owed
-
-    @property
-    def checkpoint(self) -> int:
-        """Whose output that is."""
-        return self._checkpoint
 
     @property
     def due(self) -> float:
@@ -69,12 +65,12 @@ class SinkOrders:
 
     def answered(self, checkpoint: int, node: str) -> bool:
         """A sink has done it; whether that was owed."""
-        return checkpoint == self._checkpoint and self._owed.pop(node, None) is not None
+        return checkpoint == self.checkpoint and self._owed.pop(node, None) is not None
 
     def failed(self, checkpoint: int, node: str, now: float) -> bool:
         """A sink refused; whether it was asked."""
         owed = self._owed.get(node)
-        if owed is None or checkpoint != self._checkpoint or owed.not_before != math.inf:
+        if owed is None or checkpoint != self.checkpoint or owed.not_before != math.inf:
             return False
         owed.not_before = now + owed.pause_s
         owed.pause_s = min(PAUSE_MAX_S, 2 * owed.pause_s)

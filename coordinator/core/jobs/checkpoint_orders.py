@@ -13,13 +13,13 @@ from fabric.coordinator.core.agents.agents import Agents, Announcer
 from fabric.coordinator.core.effects import (
     Abandon,
     CheckpointEffect,
-    CommitPointer,
     Effect,
     Ended,
     Fail,
     Note,
     NotifyAborted,
     NotifyComplete,
+    Persist,
     Publish,
     RemoveCheckpoints,
     RemoveJob,
@@ -33,6 +33,7 @@ from fabric.coordinator.core.effects import (
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
+from fabric.coordinator.core.jobs.messages import attempt_key, sink_message
 from fabric.coordinator.planner.stages import Key
 
 
@@ -53,7 +54,7 @@ class CheckpointOrders:
         stream = job.stream
         assert stream is not None
         match wanted:
-            case CommitPointer(writes=writes):
+            case Persist(writes=writes):
                 self._registry.write(*writes)
                 return []
             case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
@@ -99,16 +100,12 @@ class CheckpointOrders:
         by_agent: dict[str, list[pb.TaskKey]] = {}
         for key in keys:
             task = job.tasks[key]
-            named = pb.TaskKey(
-                job_id=job.job_id, stage=key[0], task=key[1], attempt=task.attempt,
-                epoch=task.epoch,
-            )  # fmt: skip
-            by_agent.setdefault(task.agent_id, []).append(named)
+            by_agent.setdefault(task.agent_id, []).append(attempt_key(job, key, task))
         effects: list[Effect] = []
         for agent_id, named_keys in sorted(by_agent.items()):
             trigger = pb.TriggerCheckpoint(job_id=job.job_id, checkpoint=number, keys=named_keys)
             message = pb.CoordinatorMessage(trigger=trigger)
-            effects += self._announcer.send_to(agent_id, message)
+            effects += self._announcer.send(agent_id, message)
         return effects
 
     def _over(
@@ -121,7 +118,7 @@ class CheckpointOrders:
         agents = {t.agent_id for k, t in job.tasks.items() if t.active and is_in(job, stream, k)}
         effects: list[Effect] = []
         for agent_id in sorted(agents):
-            effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(ended=ended))
+            effects += self._announcer.send(agent_id, pb.CoordinatorMessage(ended=ended))
         return effects
 
     def _sink(self, job: Job, node: str, command: pb.SinkCommand) -> list[Effect]:
@@ -130,9 +127,7 @@ class CheckpointOrders:
         asked = self._agents.nearest(job.tasks[stage, 0].agent_id)
         if asked is None:
             return []
-        command.job_id, command.stage = job.job_id, stage
-        command.plan, command.folder = job.sink_plan(stage), job.checkpoint.folder
-        return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
+        return self._announcer.send(asked, sink_message(job, stage, command))
 
 
 def is_in(job: Job, stream: Stream, key: Key) -> bool:

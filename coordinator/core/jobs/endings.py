@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stopping
-from fabric.coordinator.core.jobs.messages import edge_location
+from fabric.coordinator.core.jobs.messages import edge_location, sink_message
+from fabric.coordinator.planner.stages import Edge
 from fabric.errors import FabricError
 
 
@@ -58,25 +59,19 @@ class Endings:
         What a stream has prepared was published with its checkpoints; the rest is brought to an
         end, in either case.
         """
-        command = pb.SinkCommand(
-            job_id=job.job_id, stage=stage, handles=handles,
-            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
-        )  # fmt: skip
+        command = pb.SinkCommand(handles=handles)
         (command.publish if publish else command.abandon).SetInParent()
         if job.is_stream(job.graph.stages[stage].region) or not (handles or publish):
             command.fragment = job.fragments[stage]
-        return self._announcer.send_to(agent_id, pb.CoordinatorMessage(sink=command))
+        return self._announcer.send(agent_id, sink_message(job, stage, command))
 
     def abandon_one(self, job: Job, stage: int, handle: bytes, agent_id: str) -> list[Effect]:
         """Have the output of one attempt removed; nobody waits for it."""
         asked = self._agents.nearest(agent_id)
         if not handle or asked is None:
             return []
-        command = pb.SinkCommand(
-            job_id=job.job_id, stage=stage, handles=[handle], drop=pb.SinkDrop(),
-            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
-        )  # fmt: skip
-        return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
+        command = pb.SinkCommand(handles=[handle], drop=pb.SinkDrop())
+        return self._announcer.send(asked, sink_message(job, stage, command))
 
     def remind(self, job: Job, agent: Agent, now: float) -> list[Effect]:
         """Tell an agent again what to stop, publish or remove: it may not have heard."""
@@ -87,7 +82,8 @@ class Endings:
                 effects += self._registry.changed(job, now)
         asked: dict[int, str] = {}
         if job.stopping is not None:
-            effects += self._announcer.send(agent, self._cancel(job, job.stopping.error))
+            message = _cancel(job, job.stopping.error)
+            effects += self._announcer.send(agent.agent_id, message)
             asked = job.stopping.abandoning or {}
         for publish, stages in ((True, job.publishing), (False, asked)):
             for stage, asked_of in sorted(stages.items()):
@@ -100,9 +96,7 @@ class Endings:
 
     def stop(self, job: Job, state: pb.JobState, error: FabricError, now: float) -> list[Effect]:
         """Cancel its tasks; it ends as `state` when they have."""
-        effects: list[Effect] = []
-        for agent in self._agents.attached():
-            effects += self._announcer.send(agent, self._cancel(job, error))
+        effects = self._announcer.send_all(_cancel(job, error))
         job.stopping = Stopping(state, error, now + self._registry.config.stop_s)
         effects += self.on_stop(job, now)
         return [
@@ -110,10 +104,6 @@ class Endings:
             *effects,
             *self.settle(job, job.stopping, now),
         ]
-
-    def _cancel(self, job: Job, error: FabricError) -> pb.CoordinatorMessage:
-        cancel = pb.CancelTasks(job_id=job.job_id, reason=error.message[:1024], run=job.run)
-        return pb.CoordinatorMessage(cancel=cancel)
 
     def settle(self, job: Job, stopping: Stopping, now: float) -> list[Effect]:
         """End a job that stops when nothing of it runs and nothing is left, or time is over."""
@@ -165,8 +155,7 @@ class Endings:
         why = {"error": str(error)} if error is not None else {}
         note = f"job {pb.JobState.Name(state)[4:].lower()}"
         effects = self._registry.note(now, note, **about(job), **why)
-        edges = self.locations(job)
-        told = self._announcer.tell(pb.Locations(edges=edges)) if edges else []
+        told = self.tell_edges(job, job.graph.edges)
         heapq.heappush(self._due, (self._due_s(job), job.job_id))
         return [*self._registry.changed(job, now), *effects, *told]
 
@@ -181,6 +170,11 @@ class Endings:
     def locations(self, job: Job) -> list[pb.EdgeLocation]:
         """Where each edge of a job is."""
         return [edge_location(job, edge, self.kept_s(job)) for edge in job.graph.edges]
+
+    def tell_edges(self, job: Job, edges: Iterable[Edge]) -> list[Effect]:
+        """Tell agents where these edges of a job are now."""
+        found = [edge_location(job, edge, self.kept_s(job)) for edge in edges]
+        return self._announcer.tell(pb.Locations(edges=found)) if found else []
 
     def kept_s(self, job: Job) -> float:
         """How long the partitions of a job are kept once it has ended."""
@@ -214,14 +208,18 @@ class Endings:
         effects = self.on_drop(job, now)
         self._registry.drop(job, status)
         effects += self._registry.moved(job)
-        release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job.job_id))
-        for agent in self._agents.attached():
-            effects += self._announcer.send(agent, release)
+        release = pb.ReleaseJob(job_id=job.job_id)
+        effects += self._announcer.send_all(pb.CoordinatorMessage(release=release))
         return effects + self._announcer.tell(pb.Locations(dropped_jobs=[job.job_id]))
 
 
 def _nothing(job: Job, now: float) -> list[Effect]:
     return []
+
+
+def _cancel(job: Job, error: FabricError) -> pb.CoordinatorMessage:
+    cancel = pb.CancelTasks(job_id=job.job_id, reason=error.message[:1024], run=job.run)
+    return pb.CoordinatorMessage(cancel=cancel)
 
 
 def about(job: Job) -> dict[str, str | int]:

@@ -77,6 +77,11 @@ class JobRegistry:
             )
         raise NotFoundError(f"there is no job {job_id[:128]!r}; `fabric jobs` lists them")
 
+    def find(self, key: pb.TaskKey) -> tuple[Job | None, Task | None]:
+        """The job that an agent names, and the newest attempt of its task, as far as known."""
+        job = self.jobs.get(key.job_id)
+        return job, job.tasks.get((key.stage, key.task)) if job is not None else None
+
     def status(self, job_id: str, now: float) -> pb.JobStatus:
         """A job's status; `NotFoundError` when it is unknown."""
         if (past := self.history.get(job_id)) is not None:

@@ -13,9 +13,17 @@ from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.tasks import Task
-from fabric.coordinator.planner.stages import Edge, Key, Read, ScanSplits, Stage
+from fabric.coordinator.planner.stages import (
+    Edge,
+    EdgeKind,
+    EdgeMode,
+    Key,
+    Read,
+    ScanSplits,
+    Stage,
+)
 
-KINDS: dict[str, pb.EdgeKind] = {
+KINDS: dict[EdgeKind, pb.EdgeKind] = {
     "hash": pb.EDGE_HASH,
     "broadcast": pb.EDGE_BROADCAST,
     "round_robin": pb.EDGE_ROUND_ROBIN,
@@ -23,7 +31,7 @@ KINDS: dict[str, pb.EdgeKind] = {
     "forward": pb.EDGE_FORWARD,
     "range": pb.EDGE_RANGE,
 }
-MODES: dict[str, pb.EdgeMode] = {
+MODES: dict[EdgeMode, pb.EdgeMode] = {
     "materialised": pb.MODE_MATERIALISED,
     "pipelined": pb.MODE_PIPELINED,
 }
@@ -96,6 +104,20 @@ def _threads(n_tasks: Mapping[str, int], hellos: Mapping[str, pb.Hello]) -> dict
 def _hello(hellos: Mapping[str, pb.Hello], agent_id: str) -> pb.Hello:
     """What an agent said of itself; nothing when it is gone."""
     return hellos.get(agent_id) or pb.Hello()
+
+
+def sink_message(job: Job, stage: int, command: pb.SinkCommand) -> pb.CoordinatorMessage:
+    """What an agent is to do with what tasks of a sink stage prepared."""
+    command.job_id, command.stage = job.job_id, stage
+    command.plan, command.folder = job.sink_plan(stage), job.checkpoint.folder
+    return pb.CoordinatorMessage(sink=command)
+
+
+def attempt_key(job: Job, key: Key, task: Task) -> pb.TaskKey:
+    """What agents call an attempt."""
+    return pb.TaskKey(
+        job_id=job.job_id, stage=key[0], task=key[1], attempt=task.attempt, epoch=task.epoch
+    )
 
 
 def edge_location(job: Job, edge: Edge, retain_s: float) -> pb.EdgeLocation:

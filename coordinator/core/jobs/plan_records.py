@@ -139,8 +139,8 @@ def _edge(record: pb.StoredEdge) -> Edge:
         path=edge.node_path,
         producer=record.producer,
         consumer=RESULT if edge.is_result else edge.consumer_stage,
-        kind=_KINDS[edge.kind],  # type: ignore[arg-type]
-        mode=_MODES[edge.mode],  # type: ignore[arg-type]
+        kind=_KINDS[edge.kind],
+        mode=_MODES[edge.mode],
         n_partitions=edge.n_partitions,
         keys=tuple(edge.keys),
         schema=pa.ipc.read_schema(pa.py_buffer(edge.schema)),

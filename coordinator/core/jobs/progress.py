@@ -15,20 +15,17 @@ from fabric.control.errors import from_detail
 from fabric.coordinator.core.agents import validation
 from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.events import JobSubmitted
+from fabric.coordinator.core.events import CheckpointVerified, JobSubmitted, ManifestWritten
 from fabric.coordinator.core.jobs.endings import Endings, about
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.messages import edge_location
 from fabric.coordinator.core.jobs.streams import Streams, check_whole
 from fabric.coordinator.core.jobs.tasks import Task
 from fabric.coordinator.core.scheduling.recovery import lost_with, needed, run_again
 from fabric.coordinator.core.scheduling.reruns import Reruns
 from fabric.coordinator.core.scheduling.retries import away_for, failure, judge, lost_inputs
 from fabric.coordinator.core.scheduling.scheduler import Scheduler
-from fabric.coordinator.core.scheduling.slots import (
-    check_slots,
-)
+from fabric.coordinator.core.scheduling.slots import check_slots
 from fabric.coordinator.planner.placement import place
 from fabric.coordinator.planner.stages import Key, stages_from
 from fabric.errors import CancelledError, ConfigError, InternalError
@@ -73,7 +70,7 @@ class Progress:
             check_slots(job, self._agents.n_slots)
         registry.add(job)
         effects = [*registry.changed(job, now), *registry.note(now, "job submitted", **about(job))]
-        effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
+        effects += self.endings.tell_edges(job, job.graph.edges)
         return effects + self.scheduler.schedule(now)
 
     def cancel(self, job_id: str, reason: str, now: float) -> list[Effect]:
@@ -114,7 +111,7 @@ class Progress:
             job.tasks[key] = task._replace(failures=0)
         where = {"from": from_path} if from_path else {}
         effects += self._registry.note(now, "job restarted", **about(job), **where)
-        effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
+        effects += self.endings.tell_edges(job, job.graph.edges)
         effects += self._advance(job, now)  # when all is still there, nothing has to run
         return [*self._registry.changed(job, now), *effects, *self.scheduler.schedule(now)]
 
@@ -123,10 +120,10 @@ class Progress:
     def task_report(self, agent: Agent, report: pb.TaskReport, now: float) -> list[Effect]:
         """Take what an agent says about a task of its own."""
         key = (report.key.stage, report.key.task)
-        job = self._registry.jobs.get(report.key.job_id)
+        job, task = self._registry.find(report.key)
         if job is None or not job.active:
             return self._late(agent, report, job)
-        if (task := job.tasks.get(key)) is None:
+        if task is None:
             return self._refuse("unknown task")
         if self._reruns.has_left(job, key, agent, report):
             return [*self._abandon_stale(job, agent, report), *self.scheduler.schedule(now)]
@@ -151,9 +148,13 @@ class Progress:
     def checkpointed(self, agent: Agent, report: pb.Checkpointed, now: float) -> list[Effect]:
         """Take what an agent says about a task's part of a checkpoint."""
         effects = self.streams.checkpointed(agent, report, now)
-        return self.moved(report.key.job_id, effects, now)
+        return self._moved(report.key.job_id, effects, now)
 
-    def moved(self, job_id: str, effects: list[Effect], now: float) -> list[Effect]:
+    def stored(self, event: ManifestWritten | CheckpointVerified, now: float) -> list[Effect]:
+        """Take what the storage says about the files of a checkpoint."""
+        return self._moved(event.job_id, self.streams.stored(event, now), now)
+
+    def _moved(self, job_id: str, effects: list[Effect], now: float) -> list[Effect]:
         """What follows when the checkpoints of a job have come further."""
         job = self._registry.jobs.get(job_id)
         if job is not None and job.active and job.stopping is None:
@@ -168,7 +169,7 @@ class Progress:
         if not job.active:
             return self._refuse("late")
         if report.published.checkpoint or report.HasField("taken_back"):
-            return self.moved(job.job_id, self.streams.sink_report(job, report, now), now)
+            return self._moved(job.job_id, self.streams.sink_report(job, report, now), now)
         if not report.HasField("published"):
             return self._abandoned(job, agent, report, now)
         if job.publishing.get(report.stage) != agent.agent_id:
@@ -209,11 +210,11 @@ class Progress:
         for (job_id, moved), keys in sorted(stale.items()):
             if job_id not in self._registry.jobs:
                 release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job_id))
-                effects += self._announcer.send(agent, release)
+                effects += self._announcer.send(agent.agent_id, release)
                 continue
             reason = "another agent has it" if moved else "another attempt took over"
             cancel = pb.CancelTasks(job_id=job_id, reason=reason, keys=keys, moved=moved)
-            effects += self._announcer.send(agent, pb.CoordinatorMessage(cancel=cancel))
+            effects += self._announcer.send(agent.agent_id, pb.CoordinatorMessage(cancel=cancel))
         return effects + self.scheduler.schedule(now)
 
     def agent_lost(self, agent_id: str, reason: str, now: float) -> list[Effect]:
@@ -249,9 +250,7 @@ class Progress:
         n_done = job.tasks.of(key[0]).finished
         effects: list[Effect] = []
         if n_done == stage.n_tasks or n_done % max(1, stage.n_tasks // _TOLD_PARTS) == 0:
-            edges = job.graph.outputs[key[0]]
-            found = [edge_location(job, edge, self.endings.kept_s(job)) for edge in edges]
-            effects += self._announcer.tell(pb.Locations(edges=found)) if found else []
+            effects += self.endings.tell_edges(job, job.graph.outputs[key[0]])
         if job.stopping is not None:
             return effects
         return effects + self._advance(job, now)
@@ -316,8 +315,7 @@ class Progress:
 
     def _current(self, agent: Agent, report: pb.TaskReport) -> Task | None:
         """The task whose newest attempt an agent tells of, if that is its own."""
-        job = self._registry.jobs.get(report.key.job_id)
-        task = job.tasks.get((report.key.stage, report.key.task)) if job is not None else None
+        job, task = self._registry.find(report.key)
         if task is None or not task.given or task.attempt != report.key.attempt:
             return None
         if job is not None and not job.active and report.state == pb.TASK_RUNNING:
@@ -326,8 +324,7 @@ class Progress:
 
     def _is_newest(self, report: pb.TaskReport) -> bool:
         """Whether it tells of output of the newest attempt, which was moved to another agent."""
-        job = self._registry.jobs.get(report.key.job_id)
-        task = job.tasks.get((report.key.stage, report.key.task)) if job is not None else None
+        _, task = self._registry.find(report.key)
         return task is not None and task.finished and task.attempt == report.key.attempt
 
     # ---- refused
@@ -342,7 +339,8 @@ class Progress:
                 job_id=report.key.job_id, stage=report.key.stage, handles=[report.sink_handle],
                 abandon=pb.SinkAbandon(),
             )  # fmt: skip
-            return effects + self._announcer.send(agent, pb.CoordinatorMessage(sink=command))
+            message = pb.CoordinatorMessage(sink=command)
+            return effects + self._announcer.send(agent.agent_id, message)
         return effects
 
     def _abandon_stale(self, job: Job, agent: Agent, report: pb.TaskReport) -> list[Effect]:

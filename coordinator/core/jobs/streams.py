@@ -11,35 +11,31 @@ import hashlib
 from collections.abc import Callable, Iterable
 
 from fabric.checkpoint.codec import decode_snapshot_ack
-from fabric.checkpoint.manifest import Declined, Manifest, Seal
+from fabric.checkpoint.manifest import Declined, Seal
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
 from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.agents.validation import wrong_ack
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
-from fabric.coordinator.core.effects import (
-    Effect,
-)
+from fabric.coordinator.core.effects import Effect
+from fabric.coordinator.core.events import CheckpointVerified, ManifestWritten
 from fabric.coordinator.core.jobs.checkpoint_orders import CheckpointOrders, is_in, turn_of
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.latency import shares
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
-from fabric.coordinator.planner.stages import Key
+from fabric.coordinator.planner.stages import Key, Stage
 from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
-from fabric.plan.nodes import Node, StreamScan
+from fabric.plan.nodes import StreamScan
 from fabric.plan.walk import walk
 
 
 def stream_region(job: Job) -> int | None:
     """The region that reads streams; None: the job has an end of its own."""
-    for stage in job.graph.stages:
-        if any(isinstance(node, StreamScan) for node in walk(stage.root)):
-            return stage.region
-    return None
+    return next((stage.region for stage in job.graph.stages if _reads_source(stage)), None)
 
 
 def check_whole(job: Job, stages: Iterable[int], path: str) -> None:
@@ -122,7 +118,7 @@ class Streams:
             for key, task in job.tasks.items()
             if is_in(job, stream, key)
         }
-        sources = [key for key in runs if _reads_source(job, key)]
+        sources = [key for key in runs if _reads_source(job.graph.stages[key[0]])]
         effects = stream.checkpoints.started(runs, sources, now)
         return self._orders.follow(job, effects, now)
 
@@ -161,8 +157,7 @@ class Streams:
 
     def checkpointed(self, agent: Agent, report: pb.Checkpointed, now: float) -> list[Effect]:
         """A task has stored its part of a checkpoint, or has none."""
-        job, key = self._registry.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
-        task = job.tasks.get(key) if job is not None else None
+        job, task = self._registry.find(report.key)
         if job is None or job.stream is None or task is None or not job.active:
             return self._refuse("checkpoint of an unknown task")
         if task.agent_id != agent.agent_id or task.attempt != report.key.attempt:
@@ -172,25 +167,26 @@ class Streams:
         checkpoints = job.stream.checkpoints
         if report.HasField("declined"):
             error = from_detail(report.declined)
+            key = report.key
             declined = Declined(
-                report.checkpoint, *key, task.attempt, report.key.epoch, error.message
+                report.checkpoint, key.stage, key.task, task.attempt, key.epoch, error.message
             )
             return self._orders.follow(job, checkpoints.declined(declined, now), now)
         return self._orders.follow(job, checkpoints.ack(decode_snapshot_ack(report.ack), now), now)
 
     def slowest(self, agent: Agent, report: pb.SlowestSplit) -> list[Effect]:
         """A task says how far its slowest split is; it hears how far those of the others are."""
-        job, key = self._registry.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
-        task = job.tasks.get(key) if job is not None else None
+        job, task = self._registry.find(report.key)
         if job is None or job.stream is None or task is None or not job.active:
             return self._refuse("slowest split of an unknown task")
         if task.agent_id != agent.agent_id or task.attempt != report.key.attempt or task.ended:
             return self._refuse("slowest split of an old attempt")
         if not job.stream.alignment.takes(report.node_path):
             return self._refuse("slowest split of an unknown node")
+        key = (report.key.stage, report.key.task)
         least = job.stream.alignment.report(report.node_path, key, report.time_us)
         others = pb.SlowestSplit(key=report.key, node_path=report.node_path, time_us=least)
-        return self._announcer.send_to(agent.agent_id, pb.CoordinatorMessage(others=others))
+        return self._announcer.send(agent.agent_id, pb.CoordinatorMessage(others=others))
 
     def finished(self, job: Job, report: pb.TaskReport, now: float) -> list[Effect]:
         """A task of a stream has ended wholly."""
@@ -220,41 +216,23 @@ class Streams:
             effects = checkpoints.restoration.taken_back(number, node, now)
         return self._orders.follow(job, effects, now)
 
-    def written(
-        self, job_id: str, number: int, seal: Seal | None, error: FabricError | None, now: float
-    ) -> list[Effect]:
-        """A manifest lies in the storage, or could not be written."""
-        job = self._registry.jobs.get(job_id)
+    def stored(self, event: ManifestWritten | CheckpointVerified, now: float) -> list[Effect]:
+        """A manifest lies in the storage, or a checkpoint is whole; or neither."""
+        job = self._registry.jobs.get(event.job_id)
         if job is None or job.stream is None:
             return []
-        checkpoints = job.stream.checkpoints
-        if error is not None or seal is None:
-            assert error is not None
-            return self._orders.follow(job, checkpoints.not_written(number, error, now), now)
-        return self._orders.follow(job, checkpoints.written(number, seal, now), now)
-
-    def verified(
-        self,
-        job_id: str,
-        number: int,
-        found: tuple[Manifest, Seal] | None,
-        error: FabricError | None,
-        now: float,
-    ) -> list[Effect]:
-        """A checkpoint is whole, or is not."""
-        job = self._registry.jobs.get(job_id)
-        if job is None or job.stream is None:
-            return []
-        stream = job.stream
-        if found is None:
-            assert error is not None
-            return self._orders.follow(
-                job, stream.checkpoints.restoration.not_verified(number, error, now), now
-            )
-        manifest, stream.seal = found
-        return self._orders.follow(
-            job, stream.checkpoints.restoration.verified(number, manifest, now), now
-        )
+        checkpoints, number = job.stream.checkpoints, event.checkpoint
+        match event:
+            case ManifestWritten(result=Seal() as seal):
+                effects = checkpoints.written(number, seal, now)
+            case ManifestWritten(result=FabricError() as error):
+                effects = checkpoints.not_written(number, error, now)
+            case CheckpointVerified(result=FabricError() as error):
+                effects = checkpoints.restoration.not_verified(number, error, now)
+            case CheckpointVerified(result=(manifest, seal)):
+                job.stream.seal = seal
+                effects = checkpoints.restoration.verified(number, manifest, now)
+        return self._orders.follow(job, effects, now)
 
     def attached(self, agent: Agent, now: float) -> list[Effect]:
         """Tell an agent again what its tasks may not have heard."""
@@ -298,12 +276,8 @@ class Streams:
         return deploy
 
 
-def _reads_source(job: Job, key: Key) -> bool:
-    return any(isinstance(node, StreamScan) for node in _nodes(job, key[0]))
-
-
-def _nodes(job: Job, stage: int) -> Iterable[Node]:
-    return walk(job.graph.stages[stage].root)
+def _reads_source(stage: Stage) -> bool:
+    return any(isinstance(node, StreamScan) for node in walk(stage.root))
 
 
 def _fingerprint(job: Job, region: int) -> str:

@@ -15,7 +15,7 @@ from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.messages import edge_location
+from fabric.coordinator.core.jobs.messages import attempt_key
 from fabric.coordinator.core.jobs.streams import Streams
 from fabric.coordinator.core.scheduling.recovery import Again, run_again
 from fabric.coordinator.core.scheduling.retries import with_causes
@@ -77,8 +77,7 @@ class Reruns:
             )  # fmt: skip
         stages = {stage for stage, _ in again.over}
         edges = [edge for edge in job.graph.edges if edge.producer in stages]
-        found = [edge_location(job, edge, self._endings.kept_s(job)) for edge in edges]
-        return effects + (self._announcer.tell(pb.Locations(edges=found)) if found else [])
+        return effects + self._endings.tell_edges(job, edges)
 
     def renew(
         self, job: Job, again: Again, now: float, *, gone: str = "", cancel: bool = True
@@ -91,18 +90,14 @@ class Reruns:
             self._registry.task_changed(job, key)
             effects += self._endings.abandon_one(job, key[0], task.handle, task.agent_id)
             if cancel and task.agent_id != gone:
-                named = pb.TaskKey(
-                    job_id=job.job_id, stage=key[0], task=key[1], attempt=task.attempt,
-                    epoch=task.epoch,
-                )  # fmt: skip
-                stale.setdefault(task.agent_id, []).append(named)
+                stale.setdefault(task.agent_id, []).append(attempt_key(job, key, task))
                 if task.active and job.pipelined(job.graph.stages[key[0]].region):
                     job.leaving[key] = task
         for agent_id, keys in sorted(stale.items()):
             message = pb.CancelTasks(
                 job_id=job.job_id, reason="rows it reads have to be made again", keys=keys
             )
-            effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(cancel=message))
+            effects += self._announcer.send(agent_id, pb.CoordinatorMessage(cancel=message))
         return effects + self._streams.lost(job, again.over, "tasks run again", now)
 
     def has_ended(self, agent: Agent, report: pb.TaskReport) -> None:

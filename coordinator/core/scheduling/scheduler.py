@@ -13,7 +13,7 @@ from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.messages import deploys, edge_location
+from fabric.coordinator.core.jobs.messages import deploys
 from fabric.coordinator.core.jobs.streams import Streams
 from fabric.coordinator.core.scheduling.replan import replan
 from fabric.coordinator.core.scheduling.slots import (
@@ -111,17 +111,15 @@ class Scheduler:
         """Let the measured sizes of what a stage reads change its tasks, before it starts."""
         (first, *others) = job.graph.regions()[region]
         changed = [] if others else replan(job, first.stage, hellos)
-        self._registry.planned(
-            job
-        )  # as it is now: who comes after a crash must not plan it otherwise
+        # as it is now: who comes after a crash must not plan it otherwise
+        self._registry.planned(job)
         if not changed and not job.graph.stages[first.stage].adapted:
             return []
-        edges = [edge_location(job, edge, self._endings.kept_s(job)) for edge in changed]
         why = "; ".join(job.graph.stages[first.stage].adapted)[:1024]
         note = self._registry.note(
             now, "stage planned anew", job=job.job_id, stage=first.stage, why=why
         )
-        return [*note, *(self._announcer.tell(pb.Locations(edges=edges)) if edges else [])]
+        return note + self._endings.tell_edges(job, changed)
 
     def _give(self, assigned: Assigned) -> None:
         for key, agent_id in assigned.tasks:
@@ -139,7 +137,7 @@ class Scheduler:
             )  # fmt: skip
             for agent_id, deploy in made.items():
                 message = pb.CoordinatorMessage(deploy=deploy)
-                effects += self._announcer.send_to(agent_id, message)
+                effects += self._announcer.send(agent_id, message)
         if job.state == pb.JOB_QUEUED:
             job.state = pb.JOB_RUNNING
             effects = self._registry.changed(job, now) + effects

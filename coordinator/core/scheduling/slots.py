@@ -35,7 +35,9 @@ def assign(
     """Place what may start into free slots, by agent in `room`; nothing is changed here."""
     free = {agent_id: n for agent_id, n in room.items() if n > 0}
     n_free = sum(free.values())
-    waiting = [(_at_work(job), n, job, _units(job, now)) for n, job in enumerate(jobs)]
+    waiting = [
+        (sum(_used_by(job).values()), n, job, _units(job, now)) for n, job in enumerate(jobs)
+    ]
     heapq.heapify(waiting)
     while waiting and n_free:
         at_work, number, job, units = waiting[0]
@@ -120,10 +122,6 @@ def _used_by(job: Job) -> Mapping[str, int]:
         if task.active and (region := job.graph.stages[stage].region) is not None
     }
     return Counter(agent_id for agent_id, _ in taken)
-
-
-def _at_work(job: Job) -> int:
-    return sum(_used_by(job).values())
 
 
 def _shares(job: Job, region: int, keys: Sequence[Key]) -> list[list[Key]]:

@@ -161,7 +161,7 @@ class World:
         self.finish("y", 0, 1, outputs=[pb.EdgeTotals(edge=0, rows=7, bytes=70)])
 
     def state(self, job_id: str = "job-1") -> str:
-        return pb.JobState.Name(self.core.status(job_id, self.now).state)[4:].lower()
+        return pb.JobState.Name(self.core.registry.status(job_id, self.now).state)[4:].lower()
 
     def heard(self, agent_id: str, kind: str) -> list[object]:
         """What an agent was told, of one kind."""

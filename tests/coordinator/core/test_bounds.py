@@ -70,7 +70,7 @@ def test_of_a_task_the_newest_attempts_are_remembered(
         world.report("x", 0, 0, pb.TASK_FAILED, job_id="job-1", attempt=attempt, error=ERROR)
     newest = list(range(n_attempts - ATTEMPTS_KEPT - 1, n_attempts))
     for _ in range(2):
-        told = world.core.tasks("job-1")
+        told = world.core.registry.tasks("job-1")
         assert [task.attempt for task in told] == newest
         assert len(list(world.store.scan("attempts"))) == ATTEMPTS_KEPT
         world.start()  # the next coordinator knows as many
@@ -105,7 +105,7 @@ def test_a_restart_over_a_long_history(make_world: Any, graphs: SimpleNamespace)
     ]
     world.store.apply([records.past_record(status) for status in past])
     world.start()
-    found = world.core.jobs(world.now)
+    found = world.core.registry.statuses(world.now)
     assert [job.job_id for job in found] == [status.job_id for status in past[n - kept :]]
     assert len(list(world.store.scan("jobs"))) == kept
     newest = page(found, pb.ListRequest(limit=3))

@@ -47,7 +47,7 @@ def test_agents_retries_and_partitions_go_by_the_monotonic_clock(
     assert world.state() == "finished"  # 9 s: its partitions are there
     world.do(Tick(1000.0), after=1.0)
     assert world.state() == "released"
-    assert world.core.status("job-1", world.now).seconds == pytest.approx(6.5)
+    assert world.core.registry.status("job-1", world.now).seconds == pytest.approx(6.5)
 
 
 @pytest.mark.parametrize("jump_s", JUMPS)
@@ -81,7 +81,7 @@ def test_a_restart_after_a_jump(make_world: Any, graphs: SimpleNamespace, jump_s
     world.submit(graphs.shuffle())
     world.start(1000.0 + jump_s)
     assert world.state() == "running"
-    status = world.core.status("job-1", world.now)
+    status = world.core.registry.status("job-1", world.now)
     assert status.seconds >= 0
     assert [agent.state for agent in world.core.agents.all(world.now)] == ["starting", "starting"]
     world.do(Tick(1000.0), after=4.0)  # the clock is set right again

@@ -53,7 +53,7 @@ def test_a_job_from_submit_to_result(world: Any, graphs: SimpleNamespace) -> Non
         backpressure_ratio=0.25,
     )
     world.finish("y", 1, 1, rows_out=4, outputs=[pb.EdgeTotals(edge=1, rows=4, bytes=9)])
-    status = world.core.status("job-1", world.now)
+    status = world.core.registry.status("job-1", world.now)
     assert (status.state, status.result_path, status.result_rows) == (
         pb.JOB_FINISHED, "edge_1", 7,
     )  # fmt: skip
@@ -117,7 +117,7 @@ def test_one_failed_task_ends_the_job(world: Any, graphs: SimpleNamespace) -> No
     world.finish("x", 1, 0, sink_handle=b"h0")
     world.report("y", 1, 1, pb.TASK_FAILED, error=ERROR)
     world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon()))
-    status = world.core.status("job-1", world.now)
+    status = world.core.registry.status("job-1", world.now)
     assert status.state == pb.JOB_FAILED
     assert status.error == pb.ErrorDetail(
         kind="ExpressionError",
@@ -149,7 +149,7 @@ def test_a_job_ends_when_its_tasks_have_and_nothing_is_left(
     assert (world.state(), world.core.refused) == ("running", {})
     world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon()))
     assert (world.state(), world.core.refused) == ("cancelled", {})
-    assert "no longer wanted" in world.core.status("job-1", world.now).error.message
+    assert "no longer wanted" in world.core.registry.status("job-1", world.now).error.message
 
 
 def test_a_lost_agent_removes_nothing_so_another_does(world: Any, graphs: SimpleNamespace) -> None:
@@ -162,7 +162,7 @@ def test_a_lost_agent_removes_nothing_so_another_does(world: Any, graphs: Simple
     (abandon,) = world.heard("y", "sink")
     assert (abandon.HasField("publish"), list(abandon.handles)) == (False, [b"h0"])
     world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, abandoned=pb.SinkAbandon()))
-    assert world.core.status("job-1", world.now).error.kind == "ExpressionError"
+    assert world.core.registry.status("job-1", world.now).error.kind == "ExpressionError"
 
 
 def test_a_task_that_does_not_stop_holds_nobody_up_for_ever(
@@ -192,7 +192,7 @@ def test_silence_is_loss(world: Any, graphs: SimpleNamespace) -> None:
     assert world.attached() == ["x", "y"]
     world.do(Tick(0.0), after=0.5)
     assert world.attached() == ["y"]
-    (error,) = world.core.status("job-1", world.now).errors
+    (error,) = world.core.registry.status("job-1", world.now).errors
     assert "it sent no heartbeat for 5.5 s" in error.message
     assert (error.agent, error.task) == ("x", "job-1/0.0#0")
     full = [table for table in world.heard("y", "locations") if table.full]
@@ -247,11 +247,11 @@ def test_reports_that_do_not_fit_are_refused_and_counted(
     world: Any, graphs: SimpleNamespace, agent: str, fields: dict[str, Any], reason: str
 ) -> None:
     world.submit(graphs.shuffle())
-    before, n_sent = world.core.status("job-1", world.now), len(world.sent)
+    before, n_sent = world.core.registry.status("job-1", world.now), len(world.sent)
     chosen = {"stage": 0, "task": 0, "state": pb.TASK_FINISHED} | fields
     world.report(agent, **chosen)
     assert world.core.refused == {reason: 1}
-    assert world.core.status("job-1", world.now) == before
+    assert world.core.registry.status("job-1", world.now) == before
     assert len(world.sent) == n_sent
 
 
@@ -263,7 +263,7 @@ def test_reports_may_come_twice(world: Any, graphs: SimpleNamespace) -> None:
         world.report("x", 0, 0, pb.TASK_FAILED, error=ERROR)
     assert world.core.refused == {"duplicate": 4}
     assert world.state() == "running"
-    assert world.core.status("job-1", world.now).stages[0].rows == 5
+    assert world.core.registry.status("job-1", world.now).stages[0].rows == 5
 
 
 def test_a_task_of_a_stream_reports_how_far_it_is(world: Any, graphs: SimpleNamespace) -> None:
@@ -271,10 +271,10 @@ def test_a_task_of_a_stream_reports_how_far_it_is(world: Any, graphs: SimpleName
     world.report("x", 0, 0, pb.TASK_RUNNING)
     for rows, time_us in ((10, 5), (20, 7)):
         world.report("x", 0, 0, pb.TASK_RUNNING, rows_in=rows, rows_out=1, watermark_us=time_us)
-        stage = world.core.status("job-1", world.now).stages[0]
+        stage = world.core.registry.status("job-1", world.now).stages[0]
         assert (stage.rows_in, stage.rows, stage.HasField("watermark_us")) == (rows, 1, False)
     world.report("y", 0, 1, pb.TASK_RUNNING, rows_in=1, watermark_us=6)
-    stage = world.core.status("job-1", world.now).stages[0]
+    stage = world.core.registry.status("job-1", world.now).stages[0]
     assert (stage.rows_in, stage.watermark_us) == (21, 6)  # the least, once all have said one
     assert world.core.refused == {}
     world.finish("x", 0, 0, rows_out=5)
@@ -290,7 +290,7 @@ def test_reports_after_the_end_are_late(world: Any, graphs: SimpleNamespace) -> 
         world.report("y", 0, 1, pb.TASK_CANCELLED)
     assert world.core.refused == {"late": 2}
     assert world.state() == "cancelled"
-    assert world.core.status("job-1", world.now).error.kind == "CancelledError"
+    assert world.core.registry.status("job-1", world.now).error.kind == "CancelledError"
 
 
 def test_old_heartbeats_do_not_overwrite_newer_ones(world: Any) -> None:
@@ -302,8 +302,8 @@ def test_old_heartbeats_do_not_overwrite_newer_ones(world: Any) -> None:
 def test_a_client_key_submits_once(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle(), "job-1", key="once")
     world.submit(graphs.shuffle(), "job-2", key="once")
-    assert world.core.job_of_key("once") == "job-1"
-    assert [status.job_id for status in world.core.jobs(world.now)] == ["job-1"]
+    assert world.core.registry.job_of_key("once") == "job-1"
+    assert [status.job_id for status in world.core.registry.statuses(world.now)] == ["job-1"]
     assert len(world.heard("x", "deploy")) == 1
 
 
@@ -311,7 +311,7 @@ def test_nothing_changes_when_a_request_is_refused(make_world: Any, graphs: Any)
     world = make_world()
     with pytest.raises(PeerLostError, match="no agent is attached"):
         world.submit(graphs.shuffle())
-    assert world.core.jobs(world.now) == []
+    assert world.core.registry.statuses(world.now) == []
     world.attach("x")
     world.submit(graphs.shuffle())
     with pytest.raises(InternalError, match="given twice"):
@@ -359,8 +359,11 @@ def test_history_is_bounded(make_world: Any, graphs: SimpleNamespace) -> None:
         world.do(JobReleased(f"job-{number}"))
         for task in (0, 1):
             world.report("x", 0, task, pb.TASK_CANCELLED, job_id=f"job-{number}")
-    assert [status.job_id for status in world.core.jobs(world.now)] == ["job-2", "job-3"]
-    assert world.core.job_of_key("key-0") is None
+    assert [status.job_id for status in world.core.registry.statuses(world.now)] == [
+        "job-2",
+        "job-3",
+    ]
+    assert world.core.registry.job_of_key("key-0") is None
     assert [key for key, _ in world.store.scan("jobs")] == ["job-2", "job-3"]
 
 
@@ -371,10 +374,10 @@ def test_after_a_restart(world: Any, graphs: SimpleNamespace) -> None:
     world.do(JobCancelled("job-2", "enough"))
     world.report("y", 0, 0, pb.TASK_CANCELLED, job_id="job-2")
     world.report("x", 0, 1, pb.TASK_CANCELLED, job_id="job-2")
-    before, n_sent = world.core.status("job-1", world.now), len(world.sent)
+    before, n_sent = world.core.registry.status("job-1", world.now), len(world.sent)
     world.start()
     assert world.core.epoch == 2
-    assert world.core.status("job-1", world.now) == before
+    assert world.core.registry.status("job-1", world.now) == before
     assert world.state("job-2") == "cancelled"
     assert [a.state for a in world.core.agents.all(world.now)] == ["starting", "starting"]
     assert len(world.sent) == n_sent  # nothing is done twice
@@ -387,14 +390,14 @@ def test_after_a_restart_what_runs_is_seen_to_run(world: Any, graphs: SimpleName
     """That a task has begun is not written down; the agent that is at it says so."""
     world.submit(graphs.shuffle())
     world.report("x", 0, 0, pb.TASK_RUNNING)
-    assert world.core.status("job-1", world.now).stages[0].running == 1
+    assert world.core.registry.status("job-1", world.now).stages[0].running == 1
     world.start()
-    assert world.core.status("job-1", world.now).stages[0].running == 0
+    assert world.core.registry.status("job-1", world.now).stages[0].running == 0
     key = pb.TaskKey(job_id="job-1", stage=0, task=0, epoch=1)
     held = pb.TaskReport(key=key, state=pb.TASK_RUNNING)
     hello = pb.Hello(agent_id="x", address="grpc+tcp://x", cpus=4, slots=4, tasks=[held])
     world.do(AgentAttached(9, hello))
-    assert world.core.status("job-1", world.now).stages[0].running == 1
+    assert world.core.registry.status("job-1", world.now).stages[0].running == 1
 
 
 def test_the_same_script_gives_the_same_effects(make_world: Any, graphs: Any) -> None:

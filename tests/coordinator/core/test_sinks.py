@@ -39,7 +39,7 @@ def test_rows_written_are_the_rows_of_a_job_with_a_sink(
     for agent, task in (("x", 0), ("y", 1)):
         one_row = [pb.EdgeTotals(edge=1, rows=1)]
         world.finish(agent, 1, task, sink_handle=b"h", rows_out=50, outputs=one_row)
-    assert world.core.status("job-1", world.now).result_rows == 100
+    assert world.core.registry.status("job-1", world.now).result_rows == 100
 
 
 def test_a_sink_that_can_not_publish_fails_the_job(world: Any, graphs: SimpleNamespace) -> None:

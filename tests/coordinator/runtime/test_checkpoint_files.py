@@ -9,19 +9,18 @@ import pytest
 from fabric.checkpoint.manifest import Manifest, TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.checkpoints.pending_checkpoint import CheckpointStatus
 from fabric.coordinator.runtime.checkpoint_files import listed
 from fabric.errors import NotFoundError
 
 TASK = TaskSnapshot("made", 0, 2, range(10), positions=(("split-0", b"\0"), ("split-1", b"\7")))
 
 
-def status(state: str) -> CheckpointStatus:
-    return CheckpointStatus(3, state, begun_us=1_500_000, seconds=0.25)
+def status(state: str) -> pb.CheckpointStatus:
+    return pb.CheckpointStatus(checkpoint=3, state=state, begun_s=1.5, seconds=0.25)
 
 
 def asked(
-    found: list[CheckpointStatus], folder: Path, checkpoint: int
+    found: list[pb.CheckpointStatus], folder: Path, checkpoint: int
 ) -> list[pb.CheckpointStatus]:
     request = pb.CheckpointsRequest(job_id="j", checkpoint=checkpoint)
     return list(listed(found, request, FolderStorage(folder)).checkpoints)

@@ -220,7 +220,7 @@ class CoordinatorProcess(Party):
 
     def _submit(self, plan: JobPlan, answer: Callable[[Any], None]) -> None:
         assert self.core is not None
-        if (known := self.core.job_of_key(plan.key)) is not None:
+        if (known := self.core.registry.job_of_key(plan.key)) is not None:
             self._answer(known, answer)
             return
         self._n_jobs += 1
@@ -244,7 +244,7 @@ class CoordinatorProcess(Party):
     def _answer(self, job_id: str, answer: Callable[[Any], None]) -> None:
         assert self.core is not None
         status = pb.JobStatus()
-        status.CopyFrom(self.core.status(job_id, self.monotonic_s()))
+        status.CopyFrom(self.core.registry.status(job_id, self.monotonic_s()))
         self._once_written(lambda: answer(status))
 
     def _once_written(self, done: Callable[[], None]) -> None:

@@ -105,7 +105,7 @@ class Invariants:
 
     def _counted(self, core: CoordinatorCore, job_id: str) -> None:
         try:
-            tasks, status = core.tasks(job_id), core.status(job_id, 0.0)
+            tasks, status = core.registry.tasks(job_id), core.registry.status(job_id, 0.0)
         except NotFoundError:  # released
             return
         newest = {(task.stage, task.task): task for task in tasks}  # in the order of attempts

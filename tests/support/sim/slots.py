@@ -55,6 +55,6 @@ class Slots:
 
 def _is_live(job_id: str, core: CoordinatorCore) -> bool:
     try:
-        return core.status(job_id, 0.0).state not in ENDED
+        return core.registry.status(job_id, 0.0).state not in ENDED
     except NotFoundError:
         return False

@@ -197,7 +197,7 @@ def test_who_stayed_away_too_long_is_replaced(fabric: Fabric) -> None:
     fabric.check_settled()
     assert Counter(fabric.location.owners) == {"b": 4, "c": 4}
     assert fabric.location.version == 1
-    kinds = [event.kind for event in fabric.world.core.events(pb.EventsRequest()).events]
+    kinds = [event.kind for event in fabric.world.core.registry.events(pb.EventsRequest()).events]
     assert kinds.count("dataset lacks replicas") == 1
     assert kinds[-1] == "dataset has its replicas again"
 

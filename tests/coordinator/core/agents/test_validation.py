@@ -43,14 +43,14 @@ def test_a_report_that_can_not_be_changes_nothing(
     world: Any, graphs: SimpleNamespace, fields: dict[str, Any], reason: str, state: int
 ) -> None:
     world.submit(graphs.shuffle())
-    before = world.core.status("job-1", world.now)
+    before = world.core.registry.status("job-1", world.now)
     for agent, task in (("x", 0), ("y", 1)):
         if reason != "another task's acknowledgement" or task == 0:
             world.report(agent, 0, task, state, **fields)
     assert set(world.core.refused) == {reason}
-    assert world.core.status("job-1", world.now) == before
+    assert world.core.registry.status("job-1", world.now) == before
     world.run_first_stage()
-    assert world.core.status("job-1", world.now).stages[0].finished == 2
+    assert world.core.registry.status("job-1", world.now).stages[0].finished == 2
 
 
 def test_sums_over_many_tasks_are_numbers() -> None:
@@ -97,11 +97,12 @@ def test_what_it_can_not_hold_is_left_out_of_a_hello(world: Any, graphs: SimpleN
         hello.tasks.extend(reports)
         world.sessions[agent] = session
         world.do(AgentAttached(session, hello))
-    assert [(t.task, t.attempt, t.state) for t in world.core.tasks("job-1") if t.stage == 0] == [
+    tasks = world.core.registry.tasks("job-1")
+    assert [(t.task, t.attempt, t.state) for t in tasks if t.stage == 0] == [
         (0, 0, finished), (1, 0, running),
     ]  # fmt: skip
     world.finish("y", 0, 1)
-    assert world.core.status("job-1", world.now).stages[0].finished == 2
+    assert world.core.registry.status("job-1", world.now).stages[0].finished == 2
 
 
 def test_nobody_answers_for_another_agents_move(world: Any, graphs: SimpleNamespace) -> None:
@@ -114,7 +115,7 @@ def test_nobody_answers_for_another_agents_move(world: Any, graphs: SimpleNamesp
     other = "z" if target == "y" else "y"
     world.say(other, adopted=pb.Adopted(number=adopt.number, error=pb.ErrorDetail(message="no")))
     world.say(target, adopted=pb.Adopted(number=adopt.number))
-    (moved,) = (t for t in world.core.tasks("job-1") if (t.stage, t.task) == (0, 0))
+    (moved,) = (t for t in world.core.registry.tasks("job-1") if (t.stage, t.task) == (0, 0))
     assert moved.agent_id == target
 
 

@@ -19,9 +19,9 @@ from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
 from fabric.coordinator.core.effects import (
     CheckpointEffect,
-    CommitPointer,
     Note,
     NotifyComplete,
+    Persist,
     Restore,
     WriteManifest,
 )
@@ -60,11 +60,11 @@ class Job:
     def take(self, effects: list[CheckpointEffect]) -> list[CheckpointEffect]:
         """Write down what is to be written down; the others, but notes."""
         for effect in effects:
-            for write in effect.writes if isinstance(effect, CommitPointer) else ():
+            for write in effect.writes if isinstance(effect, Persist) else ():
                 self.rows.pop(write.key, None)
                 if write.value is not None:
                     self.rows[write.key] = write.value
-        return [e for e in effects if not isinstance(e, CommitPointer | Note)]
+        return [e for e in effects if not isinstance(e, Persist | Note)]
 
     def all_ack(self, checkpoint: int, now: float, *, handles: bool = False) -> Manifest:
         for key in (SOURCE, SINK):

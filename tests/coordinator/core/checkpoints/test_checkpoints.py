@@ -12,10 +12,10 @@ from fabric.checkpoint.manifest import (
 )
 from fabric.config import CheckpointConfig
 from fabric.coordinator.core.effects import (
-    CommitPointer,
     Fail,
     NotifyAborted,
     NotifyComplete,
+    Persist,
     Publish,
     RemoveCheckpoints,
     RemoveJob,
@@ -42,7 +42,7 @@ def test_a_checkpoint_from_the_trigger_to_the_end(job: Job) -> None:
     assert core.due == 10.0
     assert core.tick(9.9) == []
     effects = core.tick(10.0)
-    assert isinstance(effects[0], CommitPointer), "a number is written down before anybody hears it"
+    assert isinstance(effects[0], Persist), "a number is written down before anybody hears it"
     assert job.take(effects) == [TriggerSources(1, (SOURCE,))]
     assert core.due == 70.0
     manifest = job.all_ack(1, 12.0, handles=True)
@@ -53,7 +53,7 @@ def test_a_checkpoint_from_the_trigger_to_the_end(job: Job) -> None:
     ]  # fmt: skip
     assert core.newest == 0
     effects = core.written(1, SEAL, 13.0)
-    assert isinstance(effects[0], CommitPointer)
+    assert isinstance(effects[0], Persist)
     assert job.take(effects) == [
         NotifyComplete(1),
         Publish(1, "sink", (b"h0.1", b"h1.1")),
@@ -63,7 +63,7 @@ def test_a_checkpoint_from_the_trigger_to_the_end(job: Job) -> None:
     assert job.take(core.published(1, "sink", 14.0)) == []
     assert core.settled
     (status,) = core.statuses(20.0)
-    assert (status.state, status.n_bytes, status.n_files, status.seconds) == ("published", 10, 2, 3)
+    assert (status.state, status.bytes, status.files, status.seconds) == ("published", 10, 2, 3)
     assert not job.refused
 
 

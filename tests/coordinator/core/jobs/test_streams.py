@@ -132,7 +132,9 @@ def test_a_restarted_coordinator_knows_its_checkpoints(stream: Stream) -> None:
     assert stream.asked("x") == [OWED]
     world.sessions.clear()
     world.start()
-    (status,) = world.core.checkpoints("job-1", world.now)
+    restored = world.core.registry.live("job-1").stream
+    assert restored is not None
+    (status,) = restored.checkpoints.statuses(world.now)
     assert (status.checkpoint, status.state) == (1, "complete")
     world.attach("y")  # x is gone with its task: all begin again, once all that is owed is out
     for _ in range(7):
@@ -157,11 +159,11 @@ def test_a_job_that_finds_nothing_whole_says_so_again(stream: Stream) -> None:
     for _ in range(7):
         stream.tick(1.0)
     assert stream.work[-1] == Verify(1, Seal(1, 1))
-    stream.do(CheckpointVerified("job-1", 1, None, damage))
+    stream.do(CheckpointVerified("job-1", 1, damage))
     assert world.state() == "failed"
     stream.do(JobRestarted("job-1"))
     stream.tick(1.0)
-    status = world.core.status("job-1", world.now)
+    status = world.core.registry.status("job-1", world.now)
     assert (status.state, status.run) == (pb.JOB_FAILED, 1), "it does not wait for what never comes"
     assert "no checkpoint of the job is whole" in status.error.message
 

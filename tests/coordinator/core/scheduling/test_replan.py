@@ -52,7 +52,7 @@ def test_parts_of_a_hot_partition_are_read_where_they_lie(
     assert told["x"].outputs[0].n_partitions == 3
     edges = {e.edge: e for table in world.heard("y", "locations") for e in table.edges}
     assert (edges[1].n_partitions, edges[1].n_producers) == (3, 3)
-    status = world.core.status("job-1", world.now).stages[1]
+    status = world.core.registry.status("job-1", world.now).stages[1]
     assert status.n_tasks == 3
     assert "partition 0 of edge_0 is hot (610.0 MiB" in status.adapted[0]
     for agent, task in (("x", 0), ("y", 1), ("x", 2)):
@@ -81,7 +81,7 @@ def test_stages_stay_when_nothing_was_measured_or_nobody_wants_it(
         "x": [0], "y": [1],
     }  # fmt: skip
     assert not any(task.reads for deploy in deploys(world).values() for task in deploy.tasks)
-    assert not world.core.status("job-1", world.now).stages[1].adapted
+    assert not world.core.registry.status("job-1", world.now).stages[1].adapted
 
 
 def test_what_was_measured_is_forgotten_once_it_was_of_use(
@@ -100,7 +100,7 @@ def test_after_a_restart_a_stage_is_as_it_was_planned_anew(
     """Some of its tasks may have run by that plan: by another one they would read rows twice."""
     world.submit(shuffle(graphs))
     finish_first(world, *sizes)
-    before = world.core.status("job-1", world.now)
+    before = world.core.registry.status("job-1", world.now)
     assert before.stages[1].adapted
     world.start()
-    assert world.core.status("job-1", world.now) == before
+    assert world.core.registry.status("job-1", world.now) == before

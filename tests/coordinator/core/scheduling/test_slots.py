@@ -85,7 +85,7 @@ def test_a_failure_that_may_pass_is_tried_again_after_a_pause(
         world.do(Tick(0.0), after=pause_s / 2)
         assert len(given(world, "job-1")) == attempt + 2
     world.report("x", 0, 0, pb.TASK_FAILED, error=AWAY, attempt=2)
-    status = world.core.status("job-1", world.now)
+    status = world.core.registry.status("job-1", world.now)
     assert (status.state, status.n_attempts) == (pb.JOB_FAILED, 2)
     assert status.error.message == "no answer (attempt 3 of 3)"
     assert [error.message for error in status.errors] == ["no answer"] * 3
@@ -111,7 +111,7 @@ def test_an_owner_that_is_away_is_waited_for(make_world: Any, graphs: SimpleName
     world.say("x", heartbeat=pb.Heartbeat())
     world.do(Tick(0.0), after=5.0)
     world.report("x", 0, 0, pb.TASK_FAILED, error=owner, attempt=attempt + 1)
-    error = world.core.status("job-1", world.now).error
+    error = world.core.registry.status("job-1", world.now).error
     assert error.message.startswith("no answer (agent y has been away for 4")
     assert world.state() == "failed"
 
@@ -126,7 +126,7 @@ def test_only_what_is_still_read_is_done_again(world: Any, graphs: SimpleNamespa
     assert deploys[2:] == [(0, 0, 1)]
     world.finish("y", 0, 0, attempt=1)
     world.finish("y", 1, 0, attempt=1)
-    status = world.core.status("job-1", world.now)
+    status = world.core.registry.status("job-1", world.now)
     assert (status.state, status.n_attempts) == (pb.JOB_FINISHED, 2)
 
 
@@ -146,7 +146,7 @@ def test_a_pipelined_region_that_has_too_few_slots_is_materialised(
         small.finish("x", 0, task)
     last = small.heard("x", "deploy")[-1]
     assert [edge.mode for edge in last.outputs] == [pb.MODE_MATERIALISED]
-    kinds = [event.kind for event in small.core.events(pb.EventsRequest()).events]
+    kinds = [event.kind for event in small.core.registry.events(pb.EventsRequest()).events]
     assert "slots are short" in kinds
 
 
@@ -158,7 +158,7 @@ def test_a_restart_does_again_what_follows_from_a_node(world: Any, graphs: Simpl
         world.finish(agent, 1, task)
     assert world.state() == "finished"
     world.do(JobRestarted("job-1", "node_1"))
-    status = world.core.status("job-1", world.now)
+    status = world.core.registry.status("job-1", world.now)
     assert (status.state, status.run, status.n_attempts) == (pb.JOB_RUNNING, 1, 2)
     assert [d.run for d in world.heard("x", "deploy")] == [0, 0, 1]
     for agent, task in (("x", 0), ("y", 1)):
@@ -174,7 +174,7 @@ def test_a_restart_with_everything_there_ends_at_once(world: Any, graphs: Simple
     n_deploys = len(world.heard("x", "deploy"))
     world.do(JobRestarted("job-1", ""))
     assert world.state() == "finished"
-    assert world.core.status("job-1", world.now).run == 1
+    assert world.core.registry.status("job-1", world.now).run == 1
     assert len(world.heard("x", "deploy")) == n_deploys
 
 
@@ -192,14 +192,16 @@ def stream_of(graphs: SimpleNamespace, n_tasks: int) -> Any:
 
 
 def waits(world: Any) -> str:
-    return str(world.core.status("job-1", world.now).waiting)
+    return str(world.core.registry.status("job-1", world.now).waiting)
 
 
 def test_a_stream_without_slots_says_what_it_waits_for(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(stream_of(graphs, 9), "job-1")
     assert world.state("job-1") == "queued"
     assert waits(world) == "needs 9 slots at once, the fabric has 8"
-    assert [e.text for e in world.core.events(pb.EventsRequest()).events if "short" in e.kind]
+    assert [
+        e.text for e in world.core.registry.events(pb.EventsRequest()).events if "short" in e.kind
+    ]
     world.attach("z")
     assert world.state("job-1") == "running"
     assert waits(world) == ""
