@@ -41,9 +41,7 @@ def plan_distinct(draft: Draft, node: Distinct, flow: Flow, n: int) -> Flow:
     local = replace(flow, node=replace(node, input=flow.node), flexible=False)
     schema = schema_of(node)
     columns = [Column(name) for name in schema.names]
-    sent = hash_by(
-        draft, local, columns, schema.types, n, path=f"{node.path}/exchange", settings=node.path
-    )
+    sent = hash_by(draft, local, columns, schema.types, n, at=node.path)
     return sent.over(replace(node, input=sent.node))
 
 
@@ -68,8 +66,7 @@ def _by_phases(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
     partial = partial_of(node, flow.node)
     local = replace(flow, node=partial, keys=None, flexible=False)
     keys = [Column(output_name(key)) for key in node.keys]
-    path = f"{node.path}/exchange"
-    sent = group_by(draft, local, keys, n, path=path, settings=node.path)
+    sent = group_by(draft, local, keys, n, at=node.path)
     return sent.over(final_of(node, sent.node))
 
 
@@ -79,8 +76,7 @@ def _by_rows(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
     columns = tuple(Column(name) for name in schema.names if name in needed)
     if columns and len(columns) < len(schema.names):
         flow = flow.over(Select(flow.node, columns, path=f"{node.path}/columns"))
-    path = f"{node.path}/exchange"
-    sent = group_by(draft, flow, node.keys, n, path=path, settings=node.path)
+    sent = group_by(draft, flow, node.keys, n, at=node.path)
     return sent.renamed(replace(node, input=sent.node), kept_names(node.keys))
 
 

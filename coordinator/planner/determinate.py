@@ -8,6 +8,7 @@ and a user's function is taken to return the same for the same rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from fabric.coordinator.planner.stages import Edge, Stage
 from fabric.plan.expr import Agg, Expr, Over, children
@@ -15,6 +16,7 @@ from fabric.plan.nodes import Aggregate, Limit, Node, Window
 from fabric.plan.total import volatile
 from fabric.plan.walk import postorder, walk
 
+E = TypeVar("E", Agg, Over)
 _BY_ORDER = frozenset(
     ("any_value", "approx_quantile", "collect", "first", "last", "max_by", "min_by")
 )
@@ -35,9 +37,9 @@ def _node(node: Node) -> bool:
         case Limit():
             return False
         case Aggregate(aggs=aggs):
-            return all(agg.function not in _BY_ORDER for agg in _aggs(aggs))
+            return all(agg.function not in _BY_ORDER for agg in _parts(aggs, Agg))
         case Window(exprs=exprs):
-            return all(_over(over) for over in _overs(exprs))
+            return all(_over(over) for over in _parts(exprs, Over))
         case _:
             return True
 
@@ -49,9 +51,5 @@ def _over(over: Over) -> bool:
     return not over.order_by and over.frame is None and function not in _BY_ORDER
 
 
-def _aggs(exprs: tuple[Expr, ...]) -> Iterator[Agg]:
-    return (e for expr in exprs for e in postorder(expr, children) if isinstance(e, Agg))
-
-
-def _overs(exprs: tuple[Expr, ...]) -> Iterator[Over]:
-    return (e for expr in exprs for e in postorder(expr, children) if isinstance(e, Over))
+def _parts(exprs: tuple[Expr, ...], kind: type[E]) -> Iterator[E]:
+    return (e for expr in exprs for e in postorder(expr, children) if isinstance(e, kind))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from fabric.coordinator.planner.stages import EdgeKind
+from fabric.coordinator.planner.stages import RESULT, Edge, EdgeKind
 from fabric.errors import PlanError
 from fabric.plan.nodes import Compression, ExchangeMode, Node, NodeConfig, StageInput, StreamScan
 from fabric.plan.schema import schema_of, sides_at
@@ -22,6 +22,8 @@ from fabric.plan.walk import walk
 MAX_PARALLELISM = 128
 TASKS_MAX = 100_000
 """Of one job: each is a record of the coordinator's, in memory and on its disk."""
+UNREAD = -2
+"""The consumer of an edge until all stages are known."""
 _MEASURED: tuple[EdgeKind, ...] = ("hash", "range")
 """Edges whose partitions are as large as the rows make them."""
 
@@ -35,33 +37,16 @@ class DraftStage:
     flexible: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftEdge:
-    """One edge; `settings` is the path whose configuration counts (None: only `mode`)."""
-
-    edge: int
-    path: str
-    producer: int
-    kind: EdgeKind
-    n_partitions: int
-    keys: tuple[str, ...]
-    mode: ExchangeMode
-    buffer_batches: int
-    compression: Compression
-    schema: pa.Schema
-    is_result: bool = False
-    adaptive: bool = False
-    side: str = ""
-    endless: bool = False
-
-
 class Draft:
     """Stages by number in order of creation, edges by id."""
 
     def __init__(self, config: dict[str, NodeConfig]) -> None:
         self._config = config
         self.stages: list[DraftStage] = []
-        self.edges: list[DraftEdge] = []
+        self.edges: list[Edge] = []
+        self.modes: dict[int, ExchangeMode] = {}
+        """What mode is wanted of each edge; `finish.py` says which it has."""
+        self._endless: set[int] = set()
         self._by_root: dict[int, int] = {}
         self._n_tasks = 0
         self._paths: set[str] = set()
@@ -120,30 +105,43 @@ class Draft:
                 'exchange="materialised" out of configure',
                 node=settings or path,
             )
-        edge = DraftEdge(
+        edge = Edge(
             edge=len(self.edges),
             path=self._unique(path),
             producer=producer,
+            consumer=RESULT if is_result else UNREAD,
             kind=kind,
+            mode="materialised",
             n_partitions=n_partitions,
             keys=keys,
-            mode="pipelined" if endless else configured.exchange or mode,
             buffer_batches=configured.buffer_batches or buffer_batches,
             compression=configured.compression or compression,
             schema=_put_out(self.stages[producer].root, side),
-            is_result=is_result,
             side=side,
-            endless=endless,
             adaptive=kind in _MEASURED and not fixed and configured.parallelism is None,
         )
+        wanted: ExchangeMode = "pipelined" if endless else configured.exchange or mode
+        return self._add(edge, wanted, endless=endless)
+
+    def again(self, number: int) -> StageInput:
+        """What stands for the rows of an edge in one more consumer, over an edge of its own."""
+        edge = replace(
+            self.edges[number], edge=len(self.edges), path=self._unique(self.edges[number].path)
+        )
+        return self._add(edge, self.modes[number], endless=number in self._endless)
+
+    def _add(self, edge: Edge, mode: ExchangeMode, *, endless: bool) -> StageInput:
         self.edges.append(edge)
+        self.modes[edge.edge] = mode
+        if endless:
+            self._endless.add(edge.edge)
         return StageInput(edge.edge, edge.schema, path=edge.path)
 
     def is_endless(self, root: Node) -> bool:
         """Whether a stage with this root reads a stream, itself or over an edge."""
         return any(
             isinstance(node, StreamScan)
-            or (isinstance(node, StageInput) and self.edges[node.edge].endless)
+            or (isinstance(node, StageInput) and node.edge in self._endless)
             for node in walk(root)
         )
 

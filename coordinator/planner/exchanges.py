@@ -55,23 +55,26 @@ def exchange(
     return Flow(leaf, n_partitions, keys=flow.keys if kind == "forward" else hashed)
 
 
-def gather(draft: Draft, flow: Flow, *, path: str, settings: str) -> Flow:
-    """All rows in one task; the flow itself when they are."""
+def gather(draft: Draft, flow: Flow, at: str, name: str) -> Flow:
+    """All rows in one task; the flow itself when they are.
+
+    The exchange is called `name` and belongs to the node at the path `at`, which configures it.
+    """
     refuse_broadcast(flow)
     if flow.n == 1:
         return flow
-    return exchange(draft, flow, "gather", 1, path=path, settings=settings)
+    return exchange(draft, flow, "gather", 1, path=f"{at}/{name}", settings=at)
 
 
-def spread(draft: Draft, flow: Flow, n: int, *, path: str, settings: str) -> Flow:
-    """The rows in `n` tasks, whichever goes where."""
+def spread(draft: Draft, flow: Flow, n: int, at: str, name: str) -> Flow:
+    """The rows in `n` tasks, whichever goes where; `at` and `name` as in `gather`."""
     refuse_broadcast(flow)
     if flow.n == n:
         return flow
     if flow.flexible:
         return replace(flow, n=n)
     kind: EdgeKind = "gather" if n == 1 else "round_robin"
-    return exchange(draft, flow, kind, n, path=path, settings=settings)
+    return exchange(draft, flow, kind, n, path=f"{at}/{name}", settings=at)
 
 
 def hash_by(
@@ -81,21 +84,20 @@ def hash_by(
     types: Sequence[pa.DataType],
     n: int,
     *,
-    path: str,
-    settings: str,
+    at: str,
+    name: str = "exchange",
 ) -> Flow:
     """Rows with equal `exprs`, as `types`, in one of `n` tasks. With one task it is a gather."""
     if n == 1:
-        return gather(draft, flow, path=path, settings=settings)
+        return gather(draft, flow, at, name)
     refuse_broadcast(flow)
-    schema = schema_of(flow.node)
+    path, schema = f"{at}/{name}", schema_of(flow.node)
     names, added = _key_columns(exprs, types, schema)
     source: Node = flow.node
     if added:
         source = WithColumns(source, tuple(added), path=f"{path}/keys")
-    sent = exchange(
-        draft, replace(flow, node=source), "hash", n, path=path, keys=names, settings=settings
-    )
+    keyed = replace(flow, node=source)
+    sent = exchange(draft, keyed, "hash", n, path=path, keys=names, settings=at)
     if not added:
         return sent
     columns = tuple(Column(name) for name in schema.names)
@@ -103,15 +105,13 @@ def hash_by(
     return replace(sent, node=Select(sent.node, columns, path=f"{path}/columns"), keys=known)
 
 
-def group_by(
-    draft: Draft, flow: Flow, exprs: Sequence[Expr], n: int, *, path: str, settings: str
-) -> Flow:
+def group_by(draft: Draft, flow: Flow, exprs: Sequence[Expr], n: int, *, at: str) -> Flow:
     """Rows with equal `exprs` in one of `n` tasks; without any, all rows in one task."""
     if not exprs:
-        return gather(draft, flow, path=path, settings=settings)
+        return gather(draft, flow, at, "exchange")
     schema = schema_of(flow.node)
     types = [type_of(expr, schema) for expr in exprs]
-    return hash_by(draft, flow, exprs, types, n, path=path, settings=settings)
+    return hash_by(draft, flow, exprs, types, n, at=at)
 
 
 def refuse_broadcast(flow: Flow) -> None:

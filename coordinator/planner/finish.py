@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from fabric.coordinator.planner.draft import Draft, DraftEdge
+from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.regions import edge_modes, regions
 from fabric.coordinator.planner.share import cut_shared
 from fabric.coordinator.planner.sorts import in_order
@@ -39,12 +39,11 @@ def finish(
     consumers = _consumers(draft)
     order = _order(draft, consumers)
     number = {old: new for new, old in enumerate(order)}
-    producers = {edge.edge: edge.producer for edge in draft.edges}
     roots = {old: draft.stages[old].root for old in order}
-    modes = edge_modes(draft.edges, producers, consumers, roots)
+    modes = edge_modes(draft.edges, draft.modes, consumers, roots)
     region = regions(order, draft.edges, consumers, modes)
     edges = sorted(
-        (_edge(draft, edge, consumers, modes, number) for edge in draft.edges),
+        (_finished(draft, edge, consumers, modes, number) for edge in draft.edges),
         key=lambda edge: (edge.producer, edge.edge),
     )
     renumbered = {edge.edge: new for new, edge in enumerate(edges)}
@@ -153,32 +152,24 @@ def _order(draft: Draft, consumers: Mapping[int, int]) -> list[int]:
     return order
 
 
-def _edge(
+def _finished(
     draft: Draft,
-    edge: DraftEdge,
+    edge: Edge,
     consumers: Mapping[int, int],
     modes: Mapping[int, EdgeMode],
     number: Mapping[int, int],
 ) -> Edge:
-    consumer = consumers[edge.edge]
-    kind = edge.kind
+    consumer, kind, mode = consumers[edge.edge], edge.kind, modes[edge.edge]
     if kind == "forward" and draft.stages[edge.producer].n_tasks != edge.n_partitions:
         kind = "round_robin"  # a scan that others wanted in more tasks
-    return Edge(
-        edge=edge.edge,
-        path=edge.path,
+    return replace(
+        edge,
         producer=number[edge.producer],
         consumer=RESULT if consumer == RESULT else number[consumer],
         kind=kind,
-        mode=modes[edge.edge],
-        n_partitions=edge.n_partitions,
-        keys=edge.keys,
-        schema=edge.schema,
-        buffer_batches=edge.buffer_batches,
-        compression=edge.compression,
-        adaptive=edge.adaptive and modes[edge.edge] == "materialised",
+        mode=mode,
+        adaptive=edge.adaptive and mode == "materialised",
         ordered=kind == "forward" and in_order(draft.stages[edge.producer].root),
-        side=edge.side,
     )
 
 

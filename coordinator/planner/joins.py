@@ -26,7 +26,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from fabric.coordinator.planner.draft import Draft, Flow, HashKeys
+from fabric.coordinator.planner.draft import Draft, Flow, HashKeys, Request
 from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX, Size
 from fabric.coordinator.planner.exchanges import exchange, gather, hash_by
 from fabric.errors import PlanError
@@ -132,25 +132,24 @@ def _wrong_exchange(node: Join, flow: Flow, allowed: tuple[Side, ...]) -> PlanEr
 
 def _gathered(draft: Draft, node: Join, left: Flow, right: Flow) -> Flow:
     """Both sides in one task."""
-    left = gather(draft, left, path=f"{node.path}/left", settings=node.path)
-    right = gather(draft, right, path=f"{node.path}/right", settings=node.path)
+    left = gather(draft, left, node.path, "left")
+    right = gather(draft, right, node.path, "right")
     return _joined(node, left, right, None)
 
 
 def _broadcast(draft: Draft, node: Join, left: Flow, right: Flow, side: Side) -> Flow:
     """`side` to all tasks of the other one."""
     small, large = (left, right) if side == "left" else (right, left)
-    request = small.broadcast
-    small = replace(small, broadcast=None)
+    request = small.broadcast or Request(f"{node.path}/{side}", "auto", "none")
     sent = exchange(
         draft,
-        small,
-        "broadcast" if large.n > 1 or request is not None else "gather",
+        replace(small, broadcast=None),
+        "broadcast" if large.n > 1 or small.broadcast is not None else "gather",
         large.n,
-        path=request.path if request is not None else f"{node.path}/{side}",
-        mode=request.mode if request is not None else "auto",
-        compression=request.compression if request is not None else "none",
-        settings=request.path if request is not None else node.path,
+        path=request.path,
+        mode=request.mode,
+        compression=request.compression,
+        settings=request.path if small.broadcast is not None else node.path,
     )
     if side == "right":
         return _joined(node, left, sent, left.keys)
@@ -168,11 +167,9 @@ def _hashed(draft: Draft, node: Join, left: Flow, right: Flow, n: int) -> Flow:
     elif fits_right:
         n = right.n
     if not (fits_left and left.n == n):
-        path = f"{node.path}/left"
-        left = hash_by(draft, left, node.left_keys, types, n, path=path, settings=node.path)
+        left = hash_by(draft, left, node.left_keys, types, n, at=node.path, name="left")
     if not (fits_right and right.n == n):
-        path = f"{node.path}/right"
-        right = hash_by(draft, right, node.right_keys, types, n, path=path, settings=node.path)
+        right = hash_by(draft, right, node.right_keys, types, n, at=node.path, name="right")
     return _joined(node, left, right, _kept_keys(node, left, right))
 
 

@@ -38,8 +38,7 @@ def plan_window(
         return sent.over(replace(node, input=sent.node))
     if first is not None and flow.n > 1:
         flow = _first_rows(node, flow, first)
-    path = f"{node.path}/exchange"
-    sent = replace(group_by(draft, flow, keys, n, path=path, settings=node.path), flexible=False)
+    sent = replace(group_by(draft, flow, keys, n, at=node.path), flexible=False)
     return sent.over(replace(node, input=sent.node))
 
 

@@ -7,7 +7,6 @@ parallelism 1 everything stays in one stage, except where the plan itself has an
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -113,7 +112,9 @@ class _Planner:
         likely_rows: Callable[[Node], float | None],
         broadcast_bytes: int,
     ) -> None:
-        self._root = _over_hidden(plan.root) if is_endless(plan.root) else plan.root
+        self._root = plan.root
+        if is_endless(plan.root):  # over plain columns, the hidden ones among them
+            self._root = with_hidden(over_columns(plan.root))
         self._broadcast_bytes = broadcast_bytes
         self._splits = splits
         self._parallelism = parallelism
@@ -125,11 +126,9 @@ class _Planner:
             likely_rows,
         )
         self._scans: list[Scan | StreamScan] = []
-        self._sides, self._read = _sides_and_readers(self._root)
+        self._parents = _parents(self._root)
         self._made_sides: dict[int, Flow] = {}
-        self._top_n = _limits_over_sorts(self._root)
         self._in_one_task = sorts_of_one_task(self._root)
-        self._first_rows = _filters_over_windows(self._root)
 
     def plan(self, result_path: str) -> StageGraph:
         """Visit every node once, then end the last stage."""
@@ -140,8 +139,7 @@ class _Planner:
                 self._result_exchange(node, flows[id(node.input)], result_path)
                 return self._finish()
             below = [flows[id(child)] for child in node.children]
-            flow = self._visit(node, below)
-            flows[id(node)] = self._after_side(node, flow) if id(node) in self._sides else flow
+            flows[id(node)] = self._after_sides(node, self._visit(node, below))
         flow = flows[id(self._root)]
         refuse_broadcast(flow)
         last = self._draft.stage(flow.node, flow.n, flexible=flow.flexible)
@@ -171,7 +169,8 @@ class _Planner:
                 )  # fmt: skip
             case Window():
                 n = self._n(node, below[0].n)
-                first = self._first_rows.get(id(node))
+                above = self._only_parent(node)
+                first = first_rows(above) if isinstance(above, Filter) else None
                 return plan_window(self._draft, node, below[0], n, first=first)
             case Sort():
                 return self._sort(node, below[0])
@@ -223,12 +222,12 @@ class _Planner:
         n = self._configured(node.path)
         if n is None:
             return flow
-        return spread(self._draft, flow, n, path=f"{node.path}/input", settings=node.path)
+        return spread(self._draft, flow, n, node.path, "input")
 
     def _sort(self, node: Sort, flow: Flow) -> Flow:
         """Below a limit, each task sends only its first rows to one; else as `plan_sort` says."""
-        limit = self._top_n.get(id(node))
-        if flow.n > 1 and limit is not None:
+        limit = self._only_parent(node)
+        if flow.n > 1 and isinstance(limit, Limit):
             refuse_broadcast(flow)
             sorted_here = replace(node, input=flow.node)
             flow = replace(flow, node=_first(limit, sorted_here), flexible=False)
@@ -246,18 +245,24 @@ class _Planner:
         return self._in_one(node, flow)
 
     def _in_one(self, node: Sort | Limit, flow: Flow) -> Flow:
-        flow = gather(self._draft, flow, path=f"{node.path}/gather", settings=node.path)
+        flow = gather(self._draft, flow, node.path, "gather")
         return replace(flow, node=replace(node, input=flow.node), flexible=False)
 
-    def _after_side(self, node: Node, flow: Flow) -> Flow:
-        """The flow after a step that ends its stage, because others read what it puts aside."""
-        step = flow.node
-        for side in self._sides[id(node)]:
+    def _only_parent(self, node: Node) -> Node | None:
+        parents = self._parents.get(id(node), ())
+        return parents[0] if len(parents) == 1 else None
+
+    def _after_sides(self, node: Node, flow: Flow) -> Flow:
+        """The flow of `node`, which ends its stage where others read what it puts aside."""
+        parents = self._parents.get(id(node), ())
+        sides = [parent for parent in parents if isinstance(parent, SideOutput)]
+        for side in sides:
             self._made_sides[id(side)] = plan_side(
-                self._draft, step, flow, tag=side.tag, path=side.path
+                self._draft, flow.node, flow, tag=side.tag, path=side.path
             )
-        if id(node) not in self._read or isinstance(node, StreamScan):
-            return flow  # what is over a scan may have to be where it is read
+        # what is over a scan may have to be where it is read
+        if not sides or len(sides) == len(parents) or isinstance(node, StreamScan):
+            return flow
         return exchange(self._draft, flow, "forward", flow.n, path=f"{node.path}/main")
 
     def _union(self, node: Union, below: list[Flow]) -> Flow:
@@ -269,10 +274,7 @@ class _Planner:
                 for flow in below
             ]
         n = self._configured(node.path) or max(flow.n for flow in below)
-        flows = [
-            spread(self._draft, flow, n, path=f"{node.path}/input", settings=node.path)
-            for flow in below
-        ]
+        flows = [spread(self._draft, flow, n, node.path, "input") for flow in below]
         union = replace(node, inputs=tuple(flow.node for flow in flows))
         return Flow(union, n, flexible=all(flow.flexible for flow in flows))
 
@@ -312,7 +314,7 @@ class _Planner:
 
     def _sink(self, node: Sink, flow: Flow) -> Flow:
         if is_single(node.target):
-            flow = gather(self._draft, flow, path=f"{node.path}/gather", settings=node.path)
+            flow = gather(self._draft, flow, node.path, "gather")
         else:
             flow = self._spread(node, flow)
         refuse_broadcast(flow)
@@ -341,42 +343,10 @@ def _first(limit: Limit, source: Node) -> Limit:
     return replace(limit, input=source, n=min(_ROWS_MAX, limit.n + limit.offset), offset=0)
 
 
-def _limits_over_sorts(root: Node) -> dict[int, Limit]:
-    """By ``id(sort)``: the limit that is a sort's only parent."""
-    parents: dict[int, list[Node]] = {}
+def _parents(root: Node) -> dict[int, list[Node]]:
+    """By ``id``: the nodes that read a node, each as often as it does."""
+    found: dict[int, list[Node]] = {}
     for node in walk(root):
         for child in node.children:
-            if isinstance(child, Sort):
-                parents.setdefault(id(child), []).append(node)
-    found: dict[int, Limit] = {}
-    for sort, above in parents.items():
-        if len(above) == 1 and isinstance(above[0], Limit):
-            found[sort] = above[0]
+            found.setdefault(id(child), []).append(node)
     return found
-
-
-def _filters_over_windows(root: Node) -> dict[int, int | None]:
-    """By ``id(window)``: the rows of each partition that the filter, its only parent, may keep."""
-    parents = Counter(id(child) for node in walk(root) for child in node.children)
-    return {
-        id(node.input): first_rows(node)
-        for node in walk(root)
-        if isinstance(node, Filter) and parents[id(node.input)] == 1
-    }
-
-
-def _over_hidden(root: Node) -> Node:
-    """A stream's plan over plain columns, the hidden ones among them."""
-    return with_hidden(over_columns(root))
-
-
-def _sides_and_readers(root: Node) -> tuple[dict[int, list[SideOutput]], frozenset[int]]:
-    """By ``id``: the side outputs that are read of a node; and nodes whose main output is read."""
-    sides: dict[int, list[SideOutput]] = {}
-    read: set[int] = set()
-    for node in walk(root):
-        if isinstance(node, SideOutput):
-            sides.setdefault(id(node.input), []).append(node)
-        else:
-            read.update(map(id, node.children))
-    return sides, frozenset(read)

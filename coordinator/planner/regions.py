@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fabric.coordinator.planner.draft import DraftEdge
-from fabric.coordinator.planner.stages import RESULT, EdgeMode, StageGraph
+from fabric.coordinator.planner.stages import RESULT, Edge, EdgeMode, StageGraph
 from fabric.errors import PlanError
 from fabric.plan.nodes import (
     NODES,
+    ExchangeMode,
     Explode,
     Filter,
     Limit,
@@ -45,19 +45,22 @@ _CHAINABLE: tuple[type[Node], ...] = (
 
 
 def edge_modes(
-    edges: Sequence[DraftEdge],
-    producers: Mapping[int, int],
+    edges: Sequence[Edge],
+    wanted: Mapping[int, ExchangeMode],
     consumers: Mapping[int, int],
     roots: Mapping[int, Node],
 ) -> dict[int, EdgeMode]:
-    """The mode of every edge; "auto" is materialised unless both ends run together anyway."""
-    piped = [edge for edge in edges if edge.mode == "pipelined" and not edge.is_result]
+    """The mode of every edge, by what is `wanted` of it.
+
+    "auto" is materialised unless both ends run together anyway.
+    """
+    piped = [edge for edge in edges if wanted[edge.edge] == "pipelined" and not edge.is_result]
     region = _joined(roots, [(e.producer, consumers[e.edge]) for e in piped])
     modes: dict[int, EdgeMode] = {}
     for edge in edges:
         consumer = consumers[edge.edge]
-        together = consumer != RESULT and region[producers[edge.edge]] == region[consumer]
-        if together and edge.mode == "materialised":
+        together = consumer != RESULT and region[edge.producer] == region[consumer]
+        if together and wanted[edge.edge] == "materialised":
             raise PlanError(
                 "this exchange can't be materialised, because its two ends are also joined by a "
                 "pipelined one and run together; make both pipelined or both materialised",
@@ -75,7 +78,7 @@ def edge_modes(
 
 def regions(
     order: Sequence[int],
-    edges: Sequence[DraftEdge],
+    edges: Sequence[Edge],
     consumers: Mapping[int, int],
     modes: Mapping[int, EdgeMode],
 ) -> dict[int, int]:
@@ -119,7 +122,7 @@ def _not_chainable(root: Node) -> Node | None:
 
 
 def _refuse_circles(
-    region: Mapping[int, int], edges: Sequence[DraftEdge], consumers: Mapping[int, int]
+    region: Mapping[int, int], edges: Sequence[Edge], consumers: Mapping[int, int]
 ) -> None:
     waiting = [(region[edge.producer], region[consumers[edge.edge]], edge) for edge in edges]
     alive = set(region.values())

@@ -30,7 +30,8 @@ def cut_shared(draft: Draft) -> None:
     while (found := _topmost_shared(draft, together)) is not None:
         node, users = found
         if isinstance(node, StageInput):
-            _double(draft, node, users[1:])
+            for user in users[1:]:
+                put(draft, user, node, draft.again(node.edge))
         else:
             _cut(draft, node, users)
     branch_watermarks(draft)
@@ -85,21 +86,3 @@ def _cut(draft: Draft, node: Node, users: list[int]) -> None:
         kind: EdgeKind = "forward" if wanted == made else "gather" if wanted == 1 else "round_robin"
         leaf = draft.edge(own, path=node.path, kind=kind, n_partitions=wanted)
         put(draft, user, node, leaf)
-
-
-def _double(draft: Draft, leaf: StageInput, users: list[int]) -> None:
-    edge = draft.edges[leaf.edge]
-    for user in users:
-        copy = draft.edge(
-            edge.producer,
-            path=edge.path,
-            kind=edge.kind,
-            n_partitions=edge.n_partitions,
-            keys=edge.keys,
-            mode=edge.mode,
-            buffer_batches=edge.buffer_batches,
-            compression=edge.compression,
-            fixed=not edge.adaptive,
-            side=edge.side,
-        )
-        put(draft, user, leaf, copy)

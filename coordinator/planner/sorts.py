@@ -87,7 +87,7 @@ def plan_sort(
     `configured`."""
     small = size.n_bytes is not None and size.n_bytes <= SMALL_BYTES
     if flow.n == 1 or n == 1 or small:
-        flow = gather(draft, flow, path=f"{node.path}/gather", settings=node.path)
+        flow = gather(draft, flow, node.path, "gather")
         return replace(flow, node=replace(node, input=flow.node), flexible=False)
     n_bytes = size.cautious_bytes
     if not configured and n_bytes is not None:
@@ -97,20 +97,18 @@ def plan_sort(
 
 
 def _by_ranges(draft: Draft, node: Sort, flow: Flow, n: int) -> Flow:
-    path, settings = node.path, node.path
+    path = node.path
     shown = exchange(draft, flow, "forward", flow.n, path=f"{path}/shown")
     rows = exchange(draft, flow, "forward", flow.n, path=f"{path}/rows")
     sample = replace(node, input=shown.node, phase="sample", path=f"{path}/sample")
-    samples = exchange(
-        draft, shown.over(sample), "broadcast", flow.n, path=f"{path}/samples", settings=""
-    )
+    samples = exchange(draft, shown.over(sample), "broadcast", flow.n, path=f"{path}/samples")
     place = replace(
         node, input=rows.node, phase="place", samples=samples.node, n_ranges=n, path=f"{path}/place"
     )
     *names, number = schema_of(place).names
     sent = exchange(
         draft, rows.over(place), "range", n, path=f"{path}/exchange", keys=(number,),
-        settings=settings,
+        settings=path,
     )  # fmt: skip
     columns = tuple(Column(name) for name in names)
     kept = Select(sent.node, columns, path=f"{path}/columns")

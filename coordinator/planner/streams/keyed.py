@@ -22,11 +22,10 @@ def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
     """The step over `flow`, in `n` tasks where it needs an exchange; without keys in one."""
     refuse_broadcast(flow)
     names = [output_name(key) for key in node.keys]
-    path = f"{node.path}/exchange"
     if names and (flow.has_together(names) or (flow.n == 1 and n == 1)):
         sent = flow
     else:
-        sent = group_by(draft, flow, node.keys, n, path=path, settings=node.path)
+        sent = group_by(draft, flow, node.keys, n, at=node.path)
     sent = replace(sent, flexible=False)
     moved = replace(node, input=sent.node)
     if isinstance(node, KeyedProcess):
