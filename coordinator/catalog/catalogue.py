@@ -54,16 +54,12 @@ class Catalogue:
         """The dataset `name`, if there is one."""
         return self._datasets.get(name)
 
-    def get(self, name: str, version: int = 0) -> pb.DatasetLocation:
-        """The dataset `name`; `NotFoundError` when there is none, or not in this version."""
+    def get(self, name: str) -> pb.DatasetLocation:
+        """The dataset `name`; `NotFoundError` when there is none."""
         found = self._datasets.get(name)
         if found is None:
             known = ", ".join(sorted(self._datasets)[:10]) or "none yet"
             raise NotFoundError(f"there is no dataset {name[:128]!r}; known: {known}")
-        if version and version != found.version:
-            raise NotFoundError(
-                f"dataset {name!r} is at version {found.version}, version {version} is not kept"
-            )
         return found
 
     def locate(self, name: str) -> pb.DatasetLocation:
@@ -114,13 +110,11 @@ class Catalogue:
         current = self._datasets.get(transaction.name)
         if transaction.mode == "create" and current is not None:
             raise _exists(transaction.name)
-        appends = transaction.mode == "append" and current is not None
         location = transaction.location()
-        if appends and current is not None:
-            location.owners[:] = owners_of_both(current, location)
         location.version = 1 + (current.version if current is not None else 0)
         location.made_by = "" if transaction.subject else transaction.idempotency_key
-        if appends and current is not None:
+        if transaction.mode == "append" and current is not None:
+            location.owners[:] = owners_of_both(current, location)
             location.made_by = current.made_by
             location.parts.extend(current.parts)
         location.parts.extend(parts)
@@ -153,8 +147,7 @@ class Catalogue:
 
         The version stays: the rows are the same.
         """
-        location = pb.DatasetLocation()  # what was given out before is never changed
-        location.CopyFrom(self.get(name))
+        location = _copy(self.get(name))
         location.owners[place] = owner
         self._datasets[name] = location
         return location, [_record(location)]
@@ -182,8 +175,7 @@ class Catalogue:
         for found in self._datasets.values():
             parts = [part for part in found.parts if part.transaction != transaction_id]
             if len(parts) < len(found.parts):
-                location = pb.DatasetLocation()  # what was given out before is never changed
-                location.CopyFrom(found)
+                location = _copy(found)
                 del location.parts[:]
                 location.parts.extend(parts)
                 location.version, location.rows = found.version + 1, sum(p.rows for p in parts)
@@ -250,6 +242,13 @@ class Catalogue:
 
 def _record(location: pb.DatasetLocation) -> Write:
     return Write("datasets", location.name, location.SerializeToString(deterministic=True))
+
+
+def _copy(location: pb.DatasetLocation) -> pb.DatasetLocation:
+    """One to be changed: what was given out before never is."""
+    copy = pb.DatasetLocation()
+    copy.CopyFrom(location)
+    return copy
 
 
 def _exists(name: str) -> ConfigError:

@@ -82,8 +82,8 @@ def check_append(request: pb.DatasetBegin, current: pb.DatasetLocation, schema: 
     expected = read_schema(current.schema)
     if not schema.equals(expected):
         raise DataError(
-            f"dataset {request.name!r} has columns {_columns(expected)}, the rows to append have "
-            f"{_columns(schema)}"
+            f"dataset {request.name!r} has columns {columns_text(expected)}, "
+            f"the rows to append have {columns_text(schema)}"
         )
     check_layout(request.keys, request.n_partitions, request.replicas, current)
 
@@ -102,15 +102,10 @@ def check_layout(
             f"dataset {current.name!r} has {current.n_partitions} partitions, an append can't "
             f"have {n_partitions}"
         )
-    check_replicas(replicas, current)
-
-
-def check_replicas(asked: int, current: pb.DatasetLocation) -> None:
-    """Refuse an append that asks for another number of replicas than there are; 0: any."""
-    if asked not in (0, n_replicas(current)):
+    if replicas not in (0, n_replicas(current)):
         raise ConfigError(
             f"dataset {current.name!r} has replicas={n_replicas(current)}, an append can't have "
-            f"replicas={asked}; overwrite it, or leave replicas out"
+            f"replicas={replicas}; overwrite it, or leave replicas out"
         )
 
 
@@ -180,7 +175,8 @@ def read_schema(data: bytes) -> pa.Schema:
     return schema
 
 
-def _columns(schema: pa.Schema) -> str:
+def columns_text(schema: pa.Schema) -> str:
+    """Names and types, for people."""
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
 
 

@@ -18,17 +18,12 @@ from fabric.ids import check_name
 from fabric.plan.bounds import DATASET_PARTITIONS_MAX
 
 
-class Shown(NamedTuple):
-    """What becomes of the catalogue."""
-
-    changed: list[pb.DatasetLocation]
-    dropped: list[str]
-
-
 def shown(
     known: Mapping[str, pb.DatasetLocation], request: pb.DatasetView, running: Collection[str]
-) -> Shown:
-    """Have a view be what its job had at a checkpoint; an older one changes nothing.
+) -> tuple[list[pb.DatasetLocation], list[str]]:
+    """A view as its job had it at a checkpoint: what is changed, and the names that are no more.
+
+    An older checkpoint changes nothing.
 
     Raises
     ------
@@ -43,14 +38,14 @@ def shown(
     check_names(known, request.name, frozenset(running) - {moment.job})
     there = None if before is None else _moment(before.parts[0].transaction)
     if there is not None and there.job == moment.job and there >= moment:
-        return Shown([], [])
+        return [], []
     changed = [_location(request, request.name, moment, request.transaction, before)]
     if moment.is_last:
-        return Shown(changed, [] if live is None else [beside])
+        return changed, [] if live is None else [beside]
     now = _location(request, beside, moment, moment.live, live)
     if live is None or (live.owners, live.parts[0].transaction) != (now.owners, moment.live):
         changed.append(now)
-    return Shown(changed, [])
+    return changed, []
 
 
 def check_names(

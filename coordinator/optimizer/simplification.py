@@ -6,6 +6,7 @@ may lose more than others, because null counts as false there.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -213,7 +214,7 @@ def simplify_filter(node: Node) -> Node:
             kept = [part for part in found if not _is(part, TRUE)]
             if not kept:
                 return source
-            if len(kept) == len(parts) and all(map(_same_object, kept, parts)):
+            if len(kept) == len(parts) and all(map(operator.is_, kept, parts)):
                 return node
             return replace(node, predicate=conjoin(kept))
         case _:
@@ -250,7 +251,3 @@ def _different(parts: list[Expr]) -> list[Expr]:
 
 def _is(part: Expr, constant: Literal) -> bool:
     return isinstance(part, Literal) and part.value is constant.value
-
-
-def _same_object(one: Expr, other: Expr) -> bool:
-    return one is other

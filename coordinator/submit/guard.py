@@ -38,19 +38,20 @@ def check_allowed(plan: Plan) -> None:
         `allowed_hosts`, or there is a Python function and `allow_functions` is off.
     """
     for node in walk(plan.root):
-        with _placed(node):
+        with placed(node):
             match node:
                 case Scan() | StreamScan():
                     _check_source(node.source)
                 case Sink():
                     _check_target(node.target)
     for node, udf in placed_functions(plan.root):
-        with _placed(node):
+        with placed(node):
             places.check_functions([udf.name])
 
 
 @contextmanager
-def _placed(node: Node) -> Iterator[None]:
+def placed(node: Node) -> Iterator[None]:
+    """Errors in here name the node."""
     try:
         yield
     except FabricError as error:

@@ -37,9 +37,7 @@ from fabric.plan.codec import decode, encode
 from fabric.plan.nodes import Plan, Scan, StreamScan
 from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import (
-    Split,
-)
+from fabric.plan.sources import Split
 from fabric.plan.statistics import SourceFacts
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk

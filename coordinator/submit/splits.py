@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import by_partition, is_kept
-from fabric.coordinator.catalog.transactions import read_schema
+from fabric.coordinator.catalog.transactions import columns_text, read_schema
 from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX
-from fabric.errors import DataError, FabricError, NotFoundError, PlanError
+from fabric.coordinator.submit.guard import placed
+from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.plan.nodes import NodeConfig, Plan, Scan, StreamScan
 from fabric.plan.sources import (
     DatasetSource,
@@ -72,10 +73,8 @@ def plan_splits(plan: Plan, around: Surroundings, parallelism: int) -> dict[str,
         if not isinstance(node, Scan | StreamScan) or node.path in found:
             continue
         n = config.get(node.path, NodeConfig()).parallelism or parallelism
-        try:
+        with placed(node):
             found[node.path] = _asked_splits(node, around, max(n, around.n_cpus))
-        except FabricError as error:
-            raise error.at(node=node.path) from error.__cause__
     return found
 
 
@@ -123,8 +122,8 @@ def _dataset_splits(source: DatasetSource, schema: pa.Schema, around: Surroundin
     found = read_schema(location.schema)
     if not found.equals(schema):
         raise DataError(
-            f"dataset {source.name!r} has columns {_columns(found)}, the plan expects "
-            f"{_columns(schema)}; make the plan again"
+            f"dataset {source.name!r} has columns {columns_text(found)}, the plan expects "
+            f"{columns_text(schema)}; make the plan again"
         )
     for partition, owners in enumerate(by_partition(location)):
         if around.agents.isdisjoint(owners):
@@ -137,7 +136,3 @@ def _dataset_splits(source: DatasetSource, schema: pa.Schema, around: Surroundin
     from fabric.io.sources.dataset import dataset_splits
 
     return dataset_splits(location)
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)

@@ -15,8 +15,9 @@ from fabric.control.datasets import live_name
 from fabric.coordinator.catalog.replicas import check_count
 from fabric.coordinator.catalog.transactions import check_layout, read_schema
 from fabric.coordinator.catalog.views import check_names
+from fabric.coordinator.submit.guard import placed
 from fabric.coordinator.submit.splits import Surroundings
-from fabric.errors import ConfigError, FabricError, PlanError
+from fabric.errors import ConfigError, PlanError
 from fabric.ids import check_name
 from fabric.plan.nodes import Exchange, Plan, Sink
 from fabric.plan.schema import schema_of
@@ -63,7 +64,7 @@ def _own_place(target: Target) -> str:
 
 def _check_target(sink: Sink, around: Surroundings) -> None:
     target = sink.target
-    try:
+    with placed(sink):
         if isinstance(target, FileTarget):
             from fabric.io.sinks import check_target
 
@@ -83,8 +84,6 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
             from fabric.io.sinks import postgres
 
             postgres.check_target(target, schema_of(sink.input))
-    except FabricError as error:
-        raise error.at(node=sink.path) from error.__cause__
 
 
 def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sink) -> None:

@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ControlApi, Reply
 from fabric.control.leader import Addresses, Search, is_repeatable
-from fabric.control.rpc import CALLS_MAX, bearer, close_channel, connect, open_channel, unary, watch
+from fabric.control.rpc import CALLS_MAX, bearer, close_channel, connected, unary, watch
 from fabric.errors import FabricError, PeerLostError
 from fabric.security.callers import PEER_KEY, current
 
@@ -163,15 +163,13 @@ class GrpcControl(ControlApi):
             if self._over.is_set():
                 raise PeerLostError(f"this connection to {self.address} is closed")
             if self._channel is None:
-                address = self._addresses.current
-                channel = open_channel(address, self._tls_roots, insecure=self._insecure)
-                try:
-                    hurried = self._answered and len(self._addresses) > 1
-                    connect(channel, address, self._connect_s, self._tls_roots, hurried=hurried)
-                except BaseException:  # Ctrl-C, too
-                    close_channel(channel)
-                    raise
-                self._channel = channel
+                self._channel = connected(
+                    self._addresses.current,
+                    self._tls_roots,
+                    within_s=self._connect_s,
+                    hurried=self._answered and len(self._addresses) > 1,
+                    insecure=self._insecure,
+                )
             return self._channel
 
 

@@ -17,7 +17,7 @@ import grpc
 from fabric.control import control_pb2 as pb
 from fabric.control.leader import Addresses
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
-from fabric.control.rpc import attach, bearer, connect, from_rpc, lost, open_channel
+from fabric.control.rpc import attach, bearer, connected, from_rpc, lost
 from fabric.errors import FabricError, InternalError, NotLeaderError, PeerLostError
 
 WELCOME_S = 5.0
@@ -66,10 +66,13 @@ class GrpcLink:
         return self._start(self._addresses.current, hello)
 
     def _start(self, address: str, hello: pb.Hello) -> tuple[_Stream, pb.CoordinatorMessage]:
-        channel = open_channel(address, self._tls_roots)
+        channel = connected(
+            address,
+            self._tls_roots,
+            within_s=self._connect_s,
+            hurried=self._attached and len(self._addresses) > 1,
+        )
         try:
-            hurried = self._attached and len(self._addresses) > 1
-            connect(channel, address, self._connect_s, self._tls_roots, hurried=hurried)
             stream = _Stream(channel, self._metadata, address, hello)
             return stream, stream.welcome()
         except BaseException:

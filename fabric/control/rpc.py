@@ -211,22 +211,28 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token}"),)
 
 
-def connect(
-    channel: grpc.Channel,
+def connected(
     address: str,
-    within_s: float,
-    tls_roots: bytes | None = None,
+    tls_roots: bytes | None,
     *,
-    hurried: bool = False,
-) -> None:
-    """Wait until the channel is up; `PeerLostError` when it is not `within_s`.
+    within_s: float,
+    hurried: bool,
+    insecure: bool = False,
+) -> grpc.Channel:
+    """A channel that is up, see `open_channel`; `PeerLostError` when it is not `within_s`.
 
     It says whether that is TLS's, but for whoever is `hurried` and has other addresses to try.
     """
+    channel = open_channel(address, tls_roots, insecure=insecure)
     try:
         grpc.channel_ready_future(channel).result(timeout=within_s)
     except grpc.FutureTimeoutError:
+        close_channel(channel)
         raise (lost(address) if hurried else unreachable(address, tls_roots)) from None
+    except BaseException:  # Ctrl-C, too
+        close_channel(channel)
+        raise
+    return channel
 
 
 def close_channel(channel: grpc.Channel) -> None:

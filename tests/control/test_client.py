@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from fabric.clock import SystemClock
-from fabric.control import client
 from fabric.control import control_pb2 as pb
+from fabric.control import rpc
 from fabric.control.api import SERVICE
 from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
@@ -244,8 +244,8 @@ def test_ctrl_c_while_connecting_closes_the_channel(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(client, "open_channel", lambda *_, **__: channel)
-    monkeypatch.setattr(client, "connect", interrupted)
+    monkeypatch.setattr(rpc, "open_channel", lambda *_, **__: channel)
+    monkeypatch.setattr(grpc, "channel_ready_future", interrupted)
     with pytest.raises(KeyboardInterrupt):
         control.list_agents(pb.ListRequest())
     assert len(closed) == 1

@@ -201,36 +201,6 @@ def test_an_open_transaction_can_be_located(shop: Shop) -> None:
         shop.catalogue.locate(transaction)
 
 
-def test_versions(shop: Shop) -> None:
-    shop.commit(shop.begin())
-    assert shop.catalogue.get("d", 1).version == 1
-    with pytest.raises(NotFoundError, match="is at version 1, version 2 is not kept"):
-        shop.catalogue.get("d", 2)
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "message"),
-    [
-        ({"name": "../x"}, ConfigError, "dataset name '../x' is not allowed"),
-        ({"mode": "upsert"}, ConfigError, "mode 'upsert' is unknown; use one of create"),
-        ({"n_partitions": 5000}, ConfigError, "at most 4096 partitions, got 5000"),
-        (
-            {"keys": ["q"]},
-            ConfigError,
-            "key 'q' is not a column of the dataset; its columns are",
-        ),
-        ({"schema": b"junk"}, DataError, "can't be read as an Arrow IPC schema"),
-        ({"schema": b""}, DataError, "can't be read as an Arrow IPC schema"),
-    ],
-)
-def test_begin_refuses(
-    shop: Shop, fields: dict[str, object], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        shop.begin(**fields)
-    assert list(shop.store.scan("transactions")) == []
-
-
 def test_append_refuses_what_does_not_fit(shop: Shop) -> None:
     shop.commit(shop.begin(keys=["k"]))
     other = pa.schema([("k", pa.int32())]).serialize().to_pybytes()
