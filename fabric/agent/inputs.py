@@ -23,12 +23,11 @@ import pyarrow as pa
 from fabric._cython.shuffle.store.store import LocalRows
 from fabric.agent.attempts import TaskSpec
 from fabric.agent.engine import Services
-from fabric.agent.pipes import Item, Pipes, Port, Rows, backlog_of
+from fabric.agent.pipes import Item, Pipes, Port, backlog_of
 from fabric.agent.router import partitions_of, producers_of
 from fabric.cancellation import Cancellation
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, FabricError, PartitionLostError, PeerLostError
-from fabric.flight.header import Event
 from fabric.flight.ticket import PartitionRequest
 
 T = TypeVar("T")
@@ -108,14 +107,16 @@ class Inputs:
             found[edge] = rows if batches is None else batches
         return found
 
-    def stream(self, edge: int) -> Iterator[pa.RecordBatch]:
-        """The rows of one materialised edge, a message at a time."""
-        for piece in self._pieces([edge]):
-            with closing(self._open(piece, self._cancellation)) as lists:
-                for batch in self._each(lists):
-                    self._cancellation.check()
-                    self.rows += batch.num_rows
-                    yield batch
+    def complete(self) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+        """(edge, batch) of every materialised edge, a message at a time; None at its end."""
+        for edge in self.materialised:
+            for piece in self._pieces([edge]):
+                with closing(self._open(piece, self._cancellation)) as lists:
+                    for batch in self._each(lists):
+                        self._cancellation.check()
+                        self.rows += batch.num_rows
+                        yield edge, batch
+            yield edge, None
 
     def _each(self, lists: Iterator[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         try:
@@ -124,29 +125,6 @@ class Inputs:
         except StopFetchError:
             self._cancellation.check()
             raise
-
-    def take(self) -> Iterator[tuple[int, pa.RecordBatch | None]]:
-        """(edge, batch) of every pipelined edge as they come; None when the edge has ended."""
-        expected = self.expected()
-        open_ports = [port for port, producers in expected.items() if producers]
-        for edge in self.pipelined:
-            if not any(port[0] == edge for port in open_ports):
-                yield edge, None
-        while open_ports:
-            items = self.next_items(open_ports)
-            gave = {port for port, _ in items}
-            open_ports.sort(key=gave.__contains__)  # who gave goes to the back of the line
-            for port, item in items:
-                if isinstance(item, Rows):
-                    self._cancellation.check()
-                    self.rows += item.batch.num_rows
-                    yield port[0], item.batch
-                elif item.event is Event.END:
-                    expected[port].discard(item.producer)
-                    if not expected[port]:
-                        open_ports.remove(port)
-                        if not any(other[0] == port[0] for other in open_ports):
-                            yield port[0], None
 
     def next_items(
         self, ports: list[Port], timeout_s: float | None = None, gather_s: float = 0.0
@@ -178,7 +156,7 @@ class Inputs:
             self._pipes.close(port)
 
     def expected(self) -> dict[Port, set[int]]:
-        """Producers whose END is awaited, by port."""
+        """Producers whose END is awaited, by port of a pipelined edge."""
         expected: dict[Port, set[int]] = {}
         wait_ns = backlog_of(self._deploy).wait_ns
         for edge in self._deploy.inputs:

@@ -22,6 +22,8 @@ from fabric.agent.pipes import Pipes, backlog_of
 from fabric.agent.router import read_schema
 from fabric.agent.slot.supervisor import supervised
 from fabric.agent.slot.task import SlotTask
+from fabric.agent.stream_tasks.channels import Channels, EdgeEnd, EdgeRows
+from fabric.agent.stream_tasks.edges import Edges
 from fabric.agent.stream_tasks.mailbox import Mailbox
 from fabric.agent.stream_tasks.setup import StreamAttempt
 from fabric.cancellation import Cancellation, asking
@@ -210,13 +212,20 @@ class TaskRun:
             yield from batches
 
     def _items(self) -> Iterator[tuple[int, pa.RecordBatch | None]]:
-        """(edge, batch) of every edge; None at its end."""
-        for edge in self._inputs.materialised:
-            with closed(self._inputs.stream(edge)) as batches:
-                for batch in batches:
-                    yield edge, batch
-            yield edge, None
-        yield from self._inputs.take()
+        """(edge, batch) of every edge as they come; None at its end."""
+        yield from self._inputs.complete()
+        edges = Edges(self._inputs, self._services.clock)
+        channels = Channels(edges.producers)
+        while edges.open:
+            for event in channels.items(edges.take(None)):
+                match event:
+                    case EdgeRows(edge=edge, batch=batch):
+                        self._cancellation.check()
+                        self._inputs.rows += batch.num_rows
+                        yield edge, batch
+                    case EdgeEnd(edge=edge):
+                        edges.over(edge)
+                        yield edge, None
 
     def _clean_up(self) -> None:
         """Leave nothing behind; a second error is logged, the first one is what gets reported."""

@@ -1,4 +1,4 @@
-"""What comes into a task of a stream, with barriers aligned and small batches joined.
+"""What comes into a task over its pipelined edges, with barriers aligned and small batches joined.
 
 `Channels` turns the items of rings into rows, watermarks, ends and barriers in the order in which
 the chain may have them. What a channel (edge, producer) brings behind a barrier that others still
@@ -75,8 +75,8 @@ class Channels:
         self,
         producers: Mapping[int, Iterable[int]],
         *,
-        has_sources: bool,
-        held_bytes_max: int,
+        has_sources: bool = False,
+        held_bytes_max: int = 0,
         restored: int = 0,
     ) -> None:
         self._times = {edge: dict.fromkeys(found, BEGINNING) for edge, found in producers.items()}

@@ -1,4 +1,4 @@
-"""The pipelined edges into a task of a stream, as items come out of their rings.
+"""The pipelined edges into a task, as items come out of their rings.
 
 One job: take from the rings that are still open, in turn, and wait no longer than told. Rows may
 stay in their rings for the task's share of the latency, to go through the chain together
@@ -27,16 +27,21 @@ class Edges:
     """The open ports of one task; every edge has one."""
 
     def __init__(
-        self, inputs: Inputs, clock: Clock, meeting: Meeting, *, may_rest: bool = False
+        self,
+        inputs: Inputs,
+        clock: Clock,
+        meeting: Meeting | None = None,
+        *,
+        may_rest: bool = False,
     ) -> None:
-        self._inputs, self._clock, self._meeting = inputs, clock, meeting
+        self._inputs, self._clock, self._meeting = inputs, clock, meeting or Meeting()
         self._may_rest, self._took_s = may_rest, -math.inf
         self.producers: dict[int, set[int]] = {}
         """Tasks whose rows come over each edge."""
         self._ports: list[Port] = []
         for port, producers in inputs.expected().items():
             if port[0] in self.producers:
-                raise InternalError(f"a task of a stream reads two partitions of edge {port[0]}")
+                raise InternalError(f"a task reads two partitions of edge {port[0]}")
             self.producers[port[0]] = producers
             self._ports.append(port)
 
@@ -45,13 +50,15 @@ class Edges:
         """Whether anything may still come."""
         return bool(self._ports)
 
-    def take(self, wait_s: float, silent_until: int = BEGINNING) -> Iterator[tuple[int, Item]]:
-        """What waits, by edge, after at most `wait_s`.
+    def take(
+        self, wait_s: float | None, silent_until: int = BEGINNING
+    ) -> Iterator[tuple[int, Item]]:
+        """What waits, by edge, after at most `wait_s`; None: as long as it takes.
 
         Nothing that comes matters to anybody before a watermark of `silent_until`.
         """
         meeting, clock = self._meeting, self._clock
-        if self._may_rest and wait_s > 0.0 and silent_until != BEGINNING:
+        if self._may_rest and wait_s and silent_until != BEGINNING:
             rest_s = self._took_s + REST_S - clock.monotonic_s()
             if rest_s > 0.0 and not self._inputs.rest(
                 self._ports, silent_until, min(rest_s, wait_s)
@@ -98,7 +105,7 @@ class Meeting:
     (0.0015, 0.0)
     """
 
-    def __init__(self, gather_s: float, step_s: float, behind_s: float) -> None:
+    def __init__(self, gather_s: float = 0.0, step_s: float = 0.0, behind_s: float = 0.0) -> None:
         self._gather_s, self._step_s, self._behind_s = gather_s, step_s, behind_s
         self._due_s = 0.0
 

@@ -174,10 +174,11 @@ class StreamAttempt:
 
     def _read_tables(self, chain: StreamChain) -> None:
         """What lies whole beside the stream is read first, by every attempt anew."""
-        for edge in self._inputs.materialised:
-            for batch in self._inputs.stream(edge):
+        for edge, batch in self._inputs.complete():
+            if batch is None:
+                chain.on_end(edge)
+            else:
                 chain.on_batch(edge, batch)
-            chain.on_end(edge)
 
 
 def _unreadable_side(top: Node) -> str:
