@@ -24,7 +24,6 @@ from fabric.agent.events import (
     KeepPartitions,
     Outgoing,
     RunSink,
-    SinkDone,
 )
 from fabric.agent.transfers import DatasetReplication, fetch_output
 from fabric.control import control_pb2 as pb
@@ -137,7 +136,7 @@ class BackgroundWork:
                 failpoints.reach("agent.published")
         except Exception as error:
             report.error.CopyFrom(to_detail(as_fabric(error)))
-        self._report(SinkDone(report))
+        self._report(Outgoing(pb.AgentMessage(sink=report)))
 
     def _discard(self, command: pb.SinkCommand, *, published: bool) -> None:
         """Remove whatever a sink's stage has written aside, known or not."""

@@ -32,11 +32,9 @@ from fabric.agent.events import (
     Relocate,
     RunSink,
     Send,
-    SinkDone,
     Start,
     TaskEnd,
 )
-from fabric.agent.stream_tasks.mailbox import CheckpointOver, SlowestSplit, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -79,8 +77,6 @@ class AgentCore:
                 effects = list(self._said(message))
             case TaskEnd(report=report):
                 effects = list(self._ended(report))
-            case SinkDone(report=report):
-                effects = [Send(pb.AgentMessage(sink=report))]
             case Fetched():
                 effects = list(self._fetched(event))
             case Outgoing(message=message):
@@ -125,7 +121,7 @@ class AgentCore:
             case "trigger":
                 yield from self._trigger(message.trigger)
             case "ended":
-                yield from self._checkpoint_over(message.ended)
+                yield from self._checkpoint_ended(message.ended)
             case "others":
                 yield from self._align_watermarks(message.others)
             case _:
@@ -289,7 +285,7 @@ class AgentCore:
             if task is None or task.id.attempt != key.attempt or task.phase != "running":
                 self.refused["checkpoint"] += 1
             else:
-                yield OrderTask(task.id, Trigger(trigger.checkpoint))
+                yield OrderTask(task.id, trigger)
 
     def _align_watermarks(self, others: pb.SlowestSplit) -> Iterator[Effect]:
         key = others.key
@@ -298,15 +294,14 @@ class AgentCore:
         if task is None or task.id.attempt != key.attempt or task.phase != "running":
             self.refused["slowest split"] += 1
         else:
-            yield OrderTask(task.id, SlowestSplit(others.node_path, others.time_us))
+            yield OrderTask(task.id, others)
 
-    def _checkpoint_over(self, ended: pb.CheckpointEnded) -> Iterator[Effect]:
+    def _checkpoint_ended(self, ended: pb.CheckpointEnded) -> Iterator[Effect]:
         job = self._jobs.get(ended.job_id)
-        order = CheckpointOver(ended.checkpoint, ended.complete, ended.reason)
         for task in list(job.tasks.values()) if job is not None else ():
             same = task.spec is not None and task.spec.deploy.stream.turn == ended.turn
             if same and task.phase == "running":
-                yield OrderTask(task.id, order)
+                yield OrderTask(task.id, ended)
 
     def _adopt(self, adopt: pb.Adopt) -> Iterator[Effect]:
         known = self._jobs.get(adopt.job_id)

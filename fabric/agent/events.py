@@ -29,13 +29,6 @@ class TaskEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkDone:
-    """A sink command was carried out, or failed."""
-
-    report: pb.SinkReport
-
-
-@dataclass(frozen=True, slots=True)
 class Fetched:
     """What an `Adopt` asked for is here, with these totals, or could not be had."""
 
@@ -58,7 +51,7 @@ class LeaseOver:
     reason: str
 
 
-Event = Incoming | TaskEnd | SinkDone | Fetched | Outgoing | LeaseOver
+Event = Incoming | TaskEnd | Fetched | Outgoing | LeaseOver
 """Whatever `AgentCore.handle` takes."""
 
 
@@ -87,7 +80,7 @@ class OrderTask:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """OrderTask the coordinator."""
+    """Tell the coordinator."""
 
     message: pb.AgentMessage
 
@@ -123,7 +116,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class RunSink:
-    """Publish or abandon, then say `SinkDone`."""
+    """Publish or abandon, then report it."""
 
     command: pb.SinkCommand
 

@@ -24,7 +24,7 @@ from fabric.agent.slot.supervisor import supervised
 from fabric.agent.slot.task import SlotTask
 from fabric.agent.stream_tasks.channels import Channels, EdgeEnd, EdgeRows
 from fabric.agent.stream_tasks.edges import Edges
-from fabric.agent.stream_tasks.mailbox import Mailbox
+from fabric.agent.stream_tasks.mailbox import Mailbox, add_outputs
 from fabric.agent.stream_tasks.setup import StreamAttempt
 from fabric.cancellation import Cancellation, asking
 from fabric.control import control_pb2 as pb
@@ -81,12 +81,9 @@ class TaskRun:
             self._inputs.close()
         if not self._is_stream:
             report.rows_in = self._inputs.rows
-        put_out = self._outputs.rows if self._outputs else 0
-        report.rows_out = put_out if self._written is None else self._written
         report.seconds = self._services.clock.monotonic_s() - started
-        if self._outputs and report.seconds > 0:
-            waited_s = self._outputs.waited_ns / 1e9
-            report.backpressure_ratio = min(1.0, waited_s / report.seconds)
+        if self._outputs is not None:
+            add_outputs(report, self._outputs, self._written)
         self._note(report)
         return report
 

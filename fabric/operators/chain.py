@@ -6,7 +6,7 @@ A chain may read pipelined edges, because it never waits for the end of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,17 +16,8 @@ from fabric.errors import FabricError, InternalError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE, least
 from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
 from fabric.operators.node_operators import LEAVES, operator_of, unsupported
-from fabric.operators.row_operators import (
-    FilterOperator,
-    ProjectOperator,
-)
-from fabric.plan.nodes import (
-    Branches,
-    Node,
-    StageInput,
-    StreamScan,
-    branch_side,
-)
+from fabric.operators.row_operators import FilterOperator, ProjectOperator
+from fabric.plan.nodes import Branches, Node, StageInput, StreamScan, branch_side
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 
@@ -80,8 +71,9 @@ class _Step:
     """A node of the chain, with what a walk asks of it again and again."""
 
     operator: Operator | None
-    """None: rows of `edge` come in."""
-    edge: int
+    """None: rows of an edge come in."""
+    edges: frozenset[int]
+    """The edges whose rows come to it; of a leaf, its own."""
     inputs: tuple[int, ...]
     """The places of its children among the steps."""
     schema: pa.Schema
@@ -133,20 +125,21 @@ class _Step:
         return self.left
 
 
-def _steps(
-    nodes: Sequence[Node], operators: Mapping[int, Operator], edges: Mapping[int, int]
-) -> list[_Step]:
-    places = {id(node): index for index, node in enumerate(nodes)}
-    return [
-        _Step(
-            operators.get(id(node)),
-            edges.get(id(node), 0),
-            tuple(places[id(child)] for child in node.children),
-            schema_of(node),
-            node.path,
-        )
-        for node in nodes
-    ]
+def _steps(root: Node) -> list[_Step]:
+    """The nodes from the leaves to the root."""
+    places: dict[int, int] = {}
+    steps: list[_Step] = []
+    for node in walk(root):
+        inputs = tuple(places[id(child)] for child in node.children)
+        if isinstance(node, LEAVES):
+            operator, edges = None, frozenset([_edge(node)])
+        else:
+            sources = [steps[place].schema for place in inputs]
+            operator = operator_of(node, schema_of(node), sources)
+            edges = frozenset().union(*(steps[place].edges for place in inputs))
+        places[id(node)] = len(steps)
+        steps.append(_Step(operator, edges, inputs, schema_of(node), node.path))
+    return steps
 
 
 class Chain:
@@ -158,27 +151,20 @@ class Chain:
 
     def __init__(self, root: Node, context: Context, splits: SplitNames) -> None:
         self._root = root
-        self._nodes = list(walk(root))
-        self._operators = {
-            id(node): operator_of(node, schema_of(node), list(map(schema_of, node.children)))
-            for node in self._nodes
-            if not isinstance(node, LEAVES)
-        }
-        self._leaves = {id(node): _edge(node) for node in self._nodes if isinstance(node, LEAVES)}
-        self._over = _edges_below(self._nodes, self._leaves)
-        for index, node in enumerate(self._nodes):
-            if (operator := self._operators.get(id(node))) is not None:
-                read = tuple(s for edge in self._over[id(node)] for s in splits.get(edge, ()))
-                folder = _own(context, index)
-                operator.open(context.at(node.path, folder, read))
-        self.inputs = sorted(set(self._leaves.values()))
+        self._steps = _steps(root)
+        self._operators = [
+            (step, step.operator) for step in self._steps if step.operator is not None
+        ]
+        for index, step in enumerate(self._steps):
+            if step.operator is not None:
+                read = tuple(s for edge in sorted(step.edges) for s in splits.get(edge, ()))
+                step.operator.open(context.at(step.path, _own(context, index), read))
+        self.inputs = sorted(self._steps[-1].edges)
         """The edges it reads; a scan of a stream is the edge ``-1 - scan_id``."""
         self._open_edges = set(self.inputs)
         self._edge_times = dict.fromkeys(self.inputs, BEGINNING)
-        self._steps = _steps(self._nodes, self._operators, self._leaves)
-        self._silent = _silent(self._nodes, self._operators)
-        places = {id(node): index for index, node in enumerate(self._nodes)}
-        self._tops = {branch: places[id(top)] for branch, top in _tops(root).items()}
+        self._silent = _silent(self._steps)
+        self._tops = _tops(root, len(self._steps) - 1, self._steps[-1].inputs)
         self.watermarks = dict.fromkeys(self._tops, BEGINNING)
         """By branch (``""`` where there are none): what no row that still comes out is earlier
         than; `IDLE` while nothing is to come."""
@@ -187,33 +173,35 @@ class Chain:
 
     def on_split(self, edge: int, split: str) -> None:
         """The batches of `edge` that follow are of this split of the source."""
-        for operator in self._above(edge):
-            operator.on_split(split)
+        for step, operator in self._operators:
+            if edge in step.edges:
+                operator.on_split(split)
 
     def on_split_end(self, edge: int, split: str) -> Batches:
         """A split of `edge` has no more rows; returns what that completes."""
-        for operator in self._above(edge):
-            operator.on_split_end(split)
+        for step, operator in self._operators:
+            if edge in step.edges:
+                operator.on_split_end(split)
         return self._pass()
 
     def held_back(self) -> dict[int, frozenset[str]]:
         """Splits that are not to be read until others have caught up, by edge."""
         found: dict[int, frozenset[str]] = {}
-        for key, operator in self._operators.items():
+        for step, operator in self._operators:
             if held := operator.held_back():
-                for edge in self._over[key]:
+                for edge in step.edges:
                     found[edge] = found.get(edge, frozenset()) | held
         return found
 
     def slowest(self) -> dict[str, int]:
         """By node whose splits stay together: the watermark of the slowest."""
-        found = {path: operator.slowest() for path, operator in self._by_path()}
+        found = {step.path: operator.slowest() for step, operator in self._operators}
         return {path: time for path, time in found.items() if time is not None}
 
     def on_watermark_alignment(self, node: str, time_us: int) -> None:
         """The slowest split of `node` that other tasks read."""
-        for path, operator in self._by_path():
-            if path == node:
+        for step, operator in self._operators:
+            if step.path == node:
                 operator.on_watermark_alignment(time_us)
 
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
@@ -252,24 +240,24 @@ class Chain:
 
     def on_barrier(self, checkpoint: int) -> dict[str, Snapshot]:
         """The state of every operator as of now, by node path."""
-        return {path: operator.on_barrier(checkpoint) for path, operator in self._by_path()}
+        return {step.path: op.on_barrier(checkpoint) for step, op in self._operators}
 
     def on_complete(self, checkpoint: int) -> None:
         """Checkpoint `checkpoint` is complete everywhere."""
-        for operator in self._operators.values():
+        for _, operator in self._operators:
             operator.on_complete(checkpoint)
 
     def on_abort(self, checkpoint: int) -> None:
         """Checkpoint `checkpoint` will not be completed."""
-        for operator in self._operators.values():
+        for _, operator in self._operators:
             operator.on_abort(checkpoint)
 
     def restore(
         self, snapshots: Callable[[str], Sequence[SnapshotReader]], key_groups: range
     ) -> None:
         """Continue from the snapshots of each node path; before anything comes in."""
-        for path, operator in self._by_path():
-            operator.restore(snapshots(path), key_groups)
+        for step, operator in self._operators:
+            operator.restore(snapshots(step.path), key_groups)
 
     # ---- the end
 
@@ -284,21 +272,21 @@ class Chain:
 
     def take_side(self) -> dict[str, Batches]:
         """Rows for the side outputs of the root since the last call, by tag; and of branches."""
-        found = self._aside(self._root)
+        found = self._aside(len(self._steps) - 1)
         if isinstance(self._root, Branches):
-            for branch, top in enumerate(self._root.inputs):
+            for branch, top in enumerate(self._steps[-1].inputs):
                 aside = self._aside(top).items()
                 found.update((branch_side(branch, tag), rows) for tag, rows in aside)
         return found
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What the operators have counted, by node path."""
-        found = {path: operator.counts() for path, operator in self._by_path()}
+        found = {step.path: operator.counts() for step, operator in self._operators}
         return {path: counts for path, counts in found.items() if counts}
 
     def close(self) -> None:
         """Close every operator."""
-        for operator in self._operators.values():
+        for _, operator in self._operators:
             operator.close()
 
     # ---- inside
@@ -319,10 +307,11 @@ class Chain:
         ended: list[bool] = []
         for index, step in enumerate(self._steps):
             if step.operator is None:
-                fits = rows is not None and rows[0] == step.edge
+                (edge,) = step.edges
+                fits = rows is not None and rows[0] == edge
                 out.append([_named(rows[1], step.schema)] if fits and rows is not None else [])
-                leaving.append(self._edge_times[step.edge])
-                ended.append(step.edge not in self._open_edges)
+                leaving.append(self._edge_times[edge])
+                ended.append(edge not in self._open_edges)
                 continue
             inputs = step.inputs
             time_us = least([leaving[child] for child in inputs])
@@ -338,17 +327,9 @@ class Chain:
         self.watermarks = {branch: leaving[top] for branch, top in self._tops.items()}
         return out[-1]
 
-    def _aside(self, node: Node) -> dict[str, Batches]:
-        operator = self._operators.get(id(node))
+    def _aside(self, index: int) -> dict[str, Batches]:
+        operator = self._steps[index].operator
         return {} if operator is None else operator.take_side()
-
-    def _above(self, edge: int) -> Iterator[Operator]:
-        return (operator for key, operator in self._operators.items() if edge in self._over[key])
-
-    def _by_path(self) -> Iterator[tuple[str, Operator]]:
-        for node in self._nodes:
-            if (operator := self._operators.get(id(node))) is not None:
-                yield node.path, operator
 
     def _is_done(self) -> bool:
         finished: list[bool] = []
@@ -363,29 +344,20 @@ class Chain:
             raise InternalError(f"edge {edge} is not one of the chain's, or has ended")
 
 
-def _edges_below(nodes: Sequence[Node], leaves: Mapping[int, int]) -> dict[int, list[int]]:
-    """By ``id`` of a node: the edges whose rows come to it."""
-    found: dict[int, list[int]] = {}
-    for node in nodes:
-        edge = leaves.get(id(node))
-        below = [edge] if edge is not None else [e for c in node.children for e in found[id(c)]]
-        found[id(node)] = sorted(set(below))
-    return found
-
-
-def _silent(nodes: Sequence[Node], operators: Mapping[int, Operator]) -> Operator | None:
+def _silent(steps: Sequence[_Step]) -> Operator | None:
     """The one operator that says when anything comes out; the others pass rows on, and time."""
-    if sum(isinstance(node, LEAVES) for node in nodes) > 1:
+    found = [step.operator for step in steps if step.operator is not None]
+    if len(steps) - len(found) > 1:
         return None
-    found = [one for one in operators.values() if not isinstance(one, _PASSING)]
-    return found[0] if len(found) == 1 else None
+    deciding = [operator for operator in found if not isinstance(operator, _PASSING)]
+    return deciding[0] if len(deciding) == 1 else None
 
 
-def _tops(root: Node) -> dict[str, Node]:
-    """By branch: the node whose rows it has."""
+def _tops(root: Node, top: int, inputs: Sequence[int]) -> dict[str, int]:
+    """By branch: the place of the step whose rows it has."""
     if isinstance(root, Branches):
-        return {branch_side(branch): top for branch, top in enumerate(root.inputs)}
-    return {"": root}
+        return {branch_side(branch): place for branch, place in enumerate(inputs)}
+    return {"": top}
 
 
 def _own(context: Context, index: int) -> Path | None:

@@ -24,11 +24,9 @@ from fabric.agent.events import (
     Relocate,
     RunSink,
     Send,
-    SinkDone,
     Start,
     TaskEnd,
 )
-from fabric.agent.stream_tasks.mailbox import CheckpointOver, SlowestSplit, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -166,7 +164,9 @@ def test_published_output_is_not_abandoned() -> None:
     assert core.handle(said) == [RunSink(command)]
     assert of(core.handle(cancel()), AbandonSinks) == []
     report = pb.SinkReport(job_id="j", stage=0)
-    assert core.handle(SinkDone(report)) == [Send(pb.AgentMessage(sink=report))]
+    assert core.handle(Outgoing(pb.AgentMessage(sink=report))) == [
+        Send(pb.AgentMessage(sink=report))
+    ]
 
 
 def test_release_drops_when_the_last_thread_is_gone() -> None:
@@ -322,13 +322,12 @@ def over(turn: int = 1) -> Incoming:
 def test_tasks_of_a_stream_start_together_and_hear_of_checkpoints() -> None:
     core = AgentCore(slots=1)
     first, second = started(core.handle(stream()))
-    assert core.handle(trigger((0, 0))) == [OrderTask(first.id, Trigger(7))]
-    found = core.handle(over())
-    assert found == [
-        OrderTask(spec.id, CheckpointOver(7, complete=True)) for spec in (first, second)
-    ]
+    said = trigger((0, 0))
+    assert core.handle(said) == [OrderTask(first.id, said.message.trigger)]
+    found, ended_at = core.handle(over()), over().message.ended
+    assert found == [OrderTask(spec.id, ended_at) for spec in (first, second)]
     core.handle(ended(first))
-    assert core.handle(over()) == [OrderTask(second.id, CheckpointOver(7, complete=True))]
+    assert core.handle(over()) == [OrderTask(second.id, ended_at)]
 
 
 def test_what_is_for_an_older_attempt_of_a_stream_is_refused() -> None:
@@ -339,7 +338,8 @@ def test_what_is_for_an_older_attempt_of_a_stream_is_refused() -> None:
     assert core.refused["checkpoint"] == 3
     assert core.handle(over(turn=1)) == []
     assert old.id.attempt == 0
-    assert core.handle(trigger((0, 1))) == [OrderTask(TaskId("j", 0, 0, 1), Trigger(7))]
+    said = trigger((0, 1))
+    assert core.handle(said) == [OrderTask(TaskId("j", 0, 0, 1), said.message.trigger)]
 
 
 @pytest.mark.parametrize("message", [
@@ -357,7 +357,7 @@ def test_how_far_splits_of_others_are_goes_to_the_task_that_asked() -> None:
     (task,) = started(core.handle(stream([0])))
     said = pb.SlowestSplit(key=task.key, node_path="w", time_us=5)
     answer = pb.CoordinatorMessage(others=said, epoch=1)
-    assert core.handle(Incoming(answer)) == [OrderTask(task.id, SlowestSplit("w", 5))]
+    assert core.handle(Incoming(answer)) == [OrderTask(task.id, said)]
     answer.others.key.attempt = 3
     assert core.handle(Incoming(answer)) == []
     assert core.refused["slowest split"] == 1

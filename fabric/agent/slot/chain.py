@@ -1,8 +1,8 @@
 """The operators of a task of a stream that run in a slot, seen from their agent.
 
-One job: `SlotChain`, a `StreamChain` (`fabric.agent.stream_tasks.chain`). Each call is a message
-and its answer; rows lie in shared memory. Snapshots are stored by the slot, which says so at any
-time: whoever waits for something reads, and hands others what is theirs.
+One job: `SlotChain`, which is called as a `Chain` of this process is (`fabric.operators.chain`).
+Each call is a message and its answer; rows lie in shared memory. Snapshots are stored by the slot,
+which says so at any time: whoever waits for something reads, and hands others what is theirs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SlotChain:
         finally:
             self._end(CancelledError("the task has ended"))
 
-    # ---- see `StreamChain`
+    # ---- see `Chain`
 
     @property
     def watermarks(self) -> Mapping[str, int]:
@@ -80,7 +80,7 @@ class SlotChain:
         return self._state.has_more
 
     def more(self) -> Batches:
-        """See `StreamChain`."""
+        """See `Chain`."""
         return self._call(more=sp.More())
 
     def silent_until(self) -> int:
@@ -109,42 +109,42 @@ class SlotChain:
         self._split = split
 
     def on_split_end(self, edge: int, split: str) -> Batches:
-        """See `StreamChain`."""
+        """See `Chain`."""
         return self._call(split_over=sp.SplitOver(edge=edge, name=split))
 
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
-        """See `StreamChain`."""
+        """See `Chain`."""
         split, self._split = self._split, ""
         placed = self._slot.channel.place(batch)
         return self._call(split=split, rows=sp.Came(edge=edge, batch=placed))
 
     def on_watermark(self, edge: int, time_us: int) -> Batches:
-        """See `StreamChain`."""
+        """See `Chain`."""
         return self._call(time=sp.At(edge=edge, time_us=time_us))
 
     def on_time(self, now_us: int) -> Batches:
-        """See `StreamChain`."""
+        """See `Chain`."""
         return self._call(now_us=now_us)
 
     def on_end(self, edge: int) -> Batches:
-        """See `StreamChain`."""
+        """See `Chain`."""
         return self._call(edge_over=edge)
 
     def on_watermark_alignment(self, node: str, time_us: int) -> None:
-        """See `StreamChain`."""
+        """See `Chain`."""
         self._call(others=sp.NodeTime(node=node, time_us=time_us))
 
-    def on_barrier(self, checkpoint: int) -> Mapping[str, Stored]:
+    def on_barrier(self, checkpoint: int) -> dict[str, RemoteSnapshot]:
         """Snapshots that the slot is storing."""
         self._call(barrier=checkpoint)
-        return {node: Stored(self, checkpoint, node) for node in self._state.states}
+        return {node: RemoteSnapshot(self, checkpoint, node) for node in self._state.states}
 
     def on_complete(self, checkpoint: int) -> None:
-        """See `StreamChain`."""
+        """See `Chain`."""
         self._call(complete=checkpoint)
 
     def on_abort(self, checkpoint: int) -> None:
-        """See `StreamChain`."""
+        """See `Chain`."""
         self._call(abort=checkpoint)
 
     # ---- inside
@@ -225,15 +225,15 @@ class SlotChain:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """See `fabric.agent.stream_tasks.chain.Away`."""
+class RemoteSnapshot:
+    """A snapshot that its process stores by itself."""
 
     chain: SlotChain
     checkpoint: int
     node: str
 
     def stored_files(self) -> tuple[FileRecord, ...]:
-        """Wait for them."""
+        """Wait until it is stored; raises why it can't be."""
         stored = self.chain.stored(self.checkpoint, self.node)
         if stored.HasField("failed"):
             raise from_detail(stored.failed)

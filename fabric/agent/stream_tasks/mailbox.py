@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from fabric.agent.outputs import Outputs
 from fabric.control import control_pb2 as pb
@@ -23,31 +22,9 @@ SLOWEST_EVERY_S = 0.2
 """Tasks are at most `max_drift`, and what is read in so long, ahead of each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
-    """Let the barrier of a checkpoint go out from the sources of this task."""
-
-    checkpoint: int
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointOver:
-    """A checkpoint is complete everywhere, or (`complete` false) was given up."""
-
-    checkpoint: int
-    complete: bool
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SlowestSplit:
-    """How far the slowest split is that other tasks read of what `node` keeps together."""
-
-    node: str
-    time_us: int
-
-
-Order = Trigger | CheckpointOver | SlowestSplit
+Order = pb.TriggerCheckpoint | pb.CheckpointEnded | pb.SlowestSplit
+"""What a coordinator says to a task: to let the barrier of a checkpoint go out from its sources,
+how a checkpoint ended, and how far the slowest split is that other tasks read of a node."""
 
 
 class Mailbox:
@@ -68,9 +45,9 @@ class Mailbox:
         """All that came since the last call.
 
         >>> mailbox = Mailbox(print)
-        >>> mailbox.put(Trigger(1))
-        >>> mailbox.take(), mailbox.take()
-        ([Trigger(checkpoint=1)], [])
+        >>> mailbox.put(pb.TriggerCheckpoint(checkpoint=1))
+        >>> [order.checkpoint for order in mailbox.take()], mailbox.take()
+        ([1], [])
         """
         found = []
         while self._waiting:
@@ -102,16 +79,14 @@ class Progress:
         if now_s - self._told_s < EVERY_S:
             return
         self._told_s = now_s
-        waited_s = self._outputs.waited_ns / 1e9
         report = pb.TaskReport(
             key=self._key,
             state=pb.TASK_RUNNING,
             rows_in=rows_in,
-            rows_out=self._outputs.rows if written is None else written,
             seconds=now_s - self._began_s,
-            backpressure_ratio=min(1.0, waited_s / (now_s - self._began_s)),
             watermark_us=watermark_us,
         )
+        add_outputs(report, self._outputs, written)
         add_counts(report, counts())
         self._say(pb.AgentMessage(task=report))
 
@@ -123,6 +98,13 @@ class Progress:
         for node, time_us in slowest().items():
             said = pb.SlowestSplit(key=self._key, node_path=node, time_us=time_us)
             self._say(pb.AgentMessage(slowest=said))
+
+
+def add_outputs(report: pb.TaskReport, outputs: Outputs, written: int | None) -> None:
+    """Rows that a task put out, or its sink has `written`, and how much of `seconds` it waited."""
+    report.rows_out = outputs.rows if written is None else written
+    if report.seconds > 0:
+        report.backpressure_ratio = min(1.0, outputs.waited_ns / 1e9 / report.seconds)
 
 
 def add_counts(report: pb.TaskReport, counts: Counts) -> None:

@@ -19,7 +19,6 @@ from fabric.agent.router import read_schema
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.chain import SlotChain
 from fabric.agent.slot.supervisor import supervised
-from fabric.agent.stream_tasks.chain import StreamChain
 from fabric.agent.stream_tasks.channels import Channels
 from fabric.agent.stream_tasks.edges import Edges, Meeting
 from fabric.agent.stream_tasks.mailbox import Mailbox, Progress, add_counts
@@ -33,6 +32,7 @@ from fabric.checkpoint.storage import FolderStorage
 from fabric.control import control_pb2 as pb
 from fabric.io.readers.protocol import Share
 from fabric.io.readers.reader import StreamReader
+from fabric.operators.chain import Chain
 from fabric.plan.nodes import Branches, Node, Sink, StreamScan, branch_side
 from fabric.plan.stream import UNREADABLE
 from fabric.plan.walk import walk
@@ -135,7 +135,7 @@ class StreamAttempt:
 
     def _chain(
         self, path: str, top: Node, begin: sp.Begin, restored: Restored, stack: ExitStack
-    ) -> StreamChain:
+    ) -> Chain | SlotChain:
         """The operators with their state: in a process of their own where functions are there."""
         slots, engine = self._services.slots, self._services.engine
         if slots is not None and engine.has_functions(top):
@@ -172,7 +172,7 @@ class StreamAttempt:
         edge = next(edges, None)
         return None if edge is None else Results(read_schema(edge.schema), folder)
 
-    def _read_tables(self, chain: StreamChain) -> None:
+    def _read_tables(self, chain: Chain | SlotChain) -> None:
         """What lies whole beside the stream is read first, by every attempt anew."""
         for edge, batch in self._inputs.complete():
             if batch is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fabric import failpoints
 from fabric.agent.attempts import TaskSpec
-from fabric.agent.stream_tasks.chain import RemoteSnapshot
+from fabric.agent.slot.chain import RemoteSnapshot
 from fabric.agent.stream_tasks.mailbox import Say
 from fabric.checkpoint.codec import encode_snapshot_ack
 from fabric.checkpoint.manifest import FileRecord, SinkHandle, SnapshotAck, TaskSnapshot

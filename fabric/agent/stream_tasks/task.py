@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fabric import failpoints
 from fabric.agent.outputs import Outputs
-from fabric.agent.stream_tasks.chain import RemoteSnapshot, StreamChain
+from fabric.agent.slot.chain import RemoteSnapshot, SlotChain
 from fabric.agent.stream_tasks.channels import (
     ChannelEvent,
     Channels,
@@ -23,14 +23,7 @@ from fabric.agent.stream_tasks.channels import (
     joined,
 )
 from fabric.agent.stream_tasks.edges import Edges
-from fabric.agent.stream_tasks.mailbox import (
-    CheckpointOver,
-    Mailbox,
-    Order,
-    Progress,
-    SlowestSplit,
-    Trigger,
-)
+from fabric.agent.stream_tasks.mailbox import Mailbox, Order, Progress
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
 from fabric.agent.stream_tasks.snapshots import PendingSnapshot, SnapshotUploads
 from fabric.agent.stream_tasks.sources import Read, Sources
@@ -38,10 +31,12 @@ from fabric.cancellation import Cancellation
 from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.clock import Clock
+from fabric.control import control_pb2 as pb
 from fabric.errors import DataError, ExpressionError, ExternalError, FabricError
 from fabric.event_time import BEGINNING, least
 from fabric.flight.header import Event
 from fabric.io.readers.protocol import Ended
+from fabric.operators.chain import Chain
 from fabric.operators.contract import Batches, Files, Snapshot
 from fabric.plan.stream import UNREADABLE
 
@@ -56,7 +51,7 @@ class StreamTask:
         self,
         *,
         node: str,
-        chain: StreamChain,
+        chain: Chain | SlotChain,
         sources: Sources,
         channels: Channels,
         edges: Edges,
@@ -86,7 +81,7 @@ class StreamTask:
         self._ticked_s = -TICK_S
         self._split = (0, "")
         """Of which edge and split the last rows were."""
-        self.rows_in = self.rows_out = 0
+        self.rows_in = 0
 
     def run(self) -> bytes:
         """Work until every input has ended; returns the last ack."""
@@ -170,20 +165,20 @@ class StreamTask:
 
     def _obey(self, order: Order) -> None:
         match order:
-            case Trigger(checkpoint=checkpoint):
+            case pb.TriggerCheckpoint(checkpoint=checkpoint):
                 if self._sources.open:
                     self._follow(self._channels.trigger(checkpoint))
-            case CheckpointOver(checkpoint=checkpoint, complete=True):
+            case pb.CheckpointEnded(checkpoint=checkpoint, complete=True):
                 failpoints.reach("stream.told-complete")
                 self._chain.on_complete(checkpoint)
                 self._sources.on_complete(checkpoint)
                 if self._sink is not None:
                     self._sink.on_complete(checkpoint)
-            case SlowestSplit(node=node, time_us=time_us):
-                self._chain.on_watermark_alignment(node, time_us)
-            case CheckpointOver(checkpoint=checkpoint):
+            case pb.CheckpointEnded(checkpoint=checkpoint):
                 self._chain.on_abort(checkpoint)
                 self._follow(self._channels.aborted(checkpoint))
+            case pb.SlowestSplit(node_path=node, time_us=time_us):
+                self._chain.on_watermark_alignment(node, time_us)
 
     # ---- out
 
@@ -198,12 +193,9 @@ class StreamTask:
             self._write(batch)
         for tag, rows in self._chain.take_side().items():
             for batch in rows:
-                if tag in self._chain.watermarks:  # a branch, all of it
-                    self.rows_out += batch.num_rows
                 self._outputs.write(batch, lent=self._lent, side=tag)
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        self.rows_out += batch.num_rows
         if self._sink is not None:
             self._sink.write(batch)
             return

@@ -23,10 +23,10 @@ from fabric.agent.events import (
     Fetch,
     Incoming,
     LeaseOver,
+    Outgoing,
     Relocate,
     RunSink,
     Send,
-    SinkDone,
     Start,
     TaskEnd,
 )
@@ -264,7 +264,7 @@ class AgentProcess(Party):
                 self.outside.abandon(command.handles)
         except FabricError as error:
             report.error.CopyFrom(to_detail(error))
-        self._later(lambda: self.handle(SinkDone(report)))
+        self._later(lambda: self.handle(Outgoing(pb.AgentMessage(sink=report))))
 
     def ended(self, task_id: TaskId, report: pb.TaskReport) -> None:
         """A task has ended; its thread is gone."""
