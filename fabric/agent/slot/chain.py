@@ -110,17 +110,17 @@ class SlotChain:
 
     def on_split_end(self, edge: int, split: str) -> Batches:
         """See `Chain`."""
-        return self._call(split_over=sp.SplitOver(edge=edge, name=split))
+        return self._call(split_end=sp.SplitEnd(edge=edge, name=split))
 
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
         """See `Chain`."""
         split, self._split = self._split, ""
         placed = self._slot.channel.place(batch)
-        return self._call(split=split, rows=sp.Came(edge=edge, batch=placed))
+        return self._call(split=split, rows=sp.EdgeRows(edge=edge, batch=placed))
 
     def on_watermark(self, edge: int, time_us: int) -> Batches:
         """See `Chain`."""
-        return self._call(time=sp.At(edge=edge, time_us=time_us))
+        return self._call(watermark=sp.EdgeWatermark(edge=edge, time_us=time_us))
 
     def on_time(self, now_us: int) -> Batches:
         """See `Chain`."""
@@ -128,11 +128,11 @@ class SlotChain:
 
     def on_end(self, edge: int) -> Batches:
         """See `Chain`."""
-        return self._call(edge_over=edge)
+        return self._call(edge_end=edge)
 
     def on_watermark_alignment(self, node: str, time_us: int) -> None:
         """See `Chain`."""
-        self._call(others=sp.NodeTime(node=node, time_us=time_us))
+        self._call(slowest=sp.SlowestSplit(node=node, time_us=time_us))
 
     def on_barrier(self, checkpoint: int) -> dict[str, RemoteSnapshot]:
         """Snapshots that the slot is storing."""
@@ -163,11 +163,11 @@ class SlotChain:
     def _call(self, **step: Any) -> Batches:
         self._ask(sp.ToSlot(step=sp.Step(**step)))
         state, checked = self._state, self._supervisor.checked
-        for aside in state.aside:
-            if (schema := self._sides.get(aside.tag)) is None:
-                raise InternalError(f"a slot put rows aside under {aside.tag!r}")
-            rows = [checked(placed, schema) for placed in aside.rows]
-            self._aside.setdefault(aside.tag, []).extend(rows)
+        for side in state.sides:
+            if (schema := self._sides.get(side.tag)) is None:
+                raise InternalError(f"a slot put rows aside under {side.tag!r}")
+            rows = [checked(placed, schema) for placed in side.rows]
+            self._aside.setdefault(side.tag, []).extend(rows)
         for counted in state.counted:
             self._counts.setdefault(counted.node, {})[counted.name] = counted.n
         return [checked(placed, self._schema) for placed in state.rows]

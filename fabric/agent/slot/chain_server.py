@@ -87,22 +87,22 @@ class _Stepper:
                 if step.split:
                     chain.on_split(step.rows.edge, step.split)
                 return chain.on_batch(step.rows.edge, self._channel.batch(step.rows.batch))
-            case "split_over":
-                return chain.on_split_end(step.split_over.edge, step.split_over.name)
-            case "time":
-                return chain.on_watermark(step.time.edge, step.time.time_us)
+            case "split_end":
+                return chain.on_split_end(step.split_end.edge, step.split_end.name)
+            case "watermark":
+                return chain.on_watermark(step.watermark.edge, step.watermark.time_us)
             case "now_us":
                 return chain.on_time(step.now_us)
-            case "edge_over":
-                return chain.on_end(step.edge_over)
+            case "edge_end":
+                return chain.on_end(step.edge_end)
             case "more":
                 return chain.more()
             case "complete":
                 chain.on_complete(step.complete)
             case "abort":
                 chain.on_abort(step.abort)
-            case "others":
-                chain.on_watermark_alignment(step.others.node, step.others.time_us)
+            case "slowest":
+                chain.on_watermark_alignment(step.slowest.node, step.slowest.time_us)
             case other:
                 raise InternalError(f"a chain was called by {other}")
         return []
@@ -112,8 +112,8 @@ class _Stepper:
         chain = self._chain
         stepped = sp.Stepped(
             rows=self._placed(rows),
-            aside=[
-                sp.Aside(tag=tag, rows=self._placed(some))
+            sides=[
+                sp.SideRows(tag=tag, rows=self._placed(some))
                 for tag, some in chain.take_side().items()
             ],
             watermarks=chain.watermarks,
@@ -121,7 +121,7 @@ class _Stepper:
             has_more=chain.has_more,
             held_back=[sp.Splits(edge=e, names=held) for e, held in chain.held_back().items()],
             states=states,
-            slowest=[sp.NodeTime(node=n, time_us=us) for n, us in chain.slowest().items()],
+            slowest=[sp.SlowestSplit(node=n, time_us=us) for n, us in chain.slowest().items()],
         )
         for node, counts in chain.counts().items():
             for name, n in counts.items():

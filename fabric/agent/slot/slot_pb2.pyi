@@ -122,32 +122,32 @@ class Begin(_message.Message):
     def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("split", "rows", "split_over", "time", "now_us", "edge_over", "barrier", "complete", "abort", "close", "others", "more")
+    __slots__ = ("split", "rows", "split_end", "watermark", "now_us", "edge_end", "barrier", "complete", "abort", "close", "slowest", "more")
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    SPLIT_OVER_FIELD_NUMBER: _ClassVar[int]
-    TIME_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_END_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
     NOW_US_FIELD_NUMBER: _ClassVar[int]
-    EDGE_OVER_FIELD_NUMBER: _ClassVar[int]
+    EDGE_END_FIELD_NUMBER: _ClassVar[int]
     BARRIER_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
-    OTHERS_FIELD_NUMBER: _ClassVar[int]
+    SLOWEST_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     split: str
-    rows: Came
-    split_over: SplitOver
-    time: At
+    rows: EdgeRows
+    split_end: SplitEnd
+    watermark: EdgeWatermark
     now_us: int
-    edge_over: int
+    edge_end: int
     barrier: int
     complete: int
     abort: int
     close: Close
-    others: NodeTime
+    slowest: SlowestSplit
     more: More
-    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[Came, _Mapping]] = ..., split_over: _Optional[_Union[SplitOver, _Mapping]] = ..., time: _Optional[_Union[At, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_over: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., others: _Optional[_Union[NodeTime, _Mapping]] = ..., more: _Optional[_Union[More, _Mapping]] = ...) -> None: ...
+    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[EdgeRows, _Mapping]] = ..., split_end: _Optional[_Union[SplitEnd, _Mapping]] = ..., watermark: _Optional[_Union[EdgeWatermark, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_end: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., slowest: _Optional[_Union[SlowestSplit, _Mapping]] = ..., more: _Optional[_Union[More, _Mapping]] = ...) -> None: ...
 
 class Splits(_message.Message):
     __slots__ = ("edge", "names")
@@ -157,7 +157,7 @@ class Splits(_message.Message):
     names: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, edge: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class SplitOver(_message.Message):
+class SplitEnd(_message.Message):
     __slots__ = ("edge", "name")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -165,7 +165,7 @@ class SplitOver(_message.Message):
     name: str
     def __init__(self, edge: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
 
-class Came(_message.Message):
+class EdgeRows(_message.Message):
     __slots__ = ("edge", "batch")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
@@ -173,7 +173,7 @@ class Came(_message.Message):
     batch: Placed
     def __init__(self, edge: _Optional[int] = ..., batch: _Optional[_Union[Placed, _Mapping]] = ...) -> None: ...
 
-class At(_message.Message):
+class EdgeWatermark(_message.Message):
     __slots__ = ("edge", "time_us")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     TIME_US_FIELD_NUMBER: _ClassVar[int]
@@ -189,7 +189,7 @@ class More(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class NodeTime(_message.Message):
+class SlowestSplit(_message.Message):
     __slots__ = ("node", "time_us")
     NODE_FIELD_NUMBER: _ClassVar[int]
     TIME_US_FIELD_NUMBER: _ClassVar[int]
@@ -266,7 +266,7 @@ class Done(_message.Message):
     def __init__(self, lingers: _Optional[bool] = ...) -> None: ...
 
 class Stepped(_message.Message):
-    __slots__ = ("rows", "aside", "watermarks", "done", "held_back", "states", "counted", "slowest", "lingers", "has_more")
+    __slots__ = ("rows", "sides", "watermarks", "done", "held_back", "states", "counted", "slowest", "lingers", "has_more")
     class WatermarksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -275,7 +275,7 @@ class Stepped(_message.Message):
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    ASIDE_FIELD_NUMBER: _ClassVar[int]
+    SIDES_FIELD_NUMBER: _ClassVar[int]
     WATERMARKS_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     HELD_BACK_FIELD_NUMBER: _ClassVar[int]
@@ -285,18 +285,18 @@ class Stepped(_message.Message):
     LINGERS_FIELD_NUMBER: _ClassVar[int]
     HAS_MORE_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Placed]
-    aside: _containers.RepeatedCompositeFieldContainer[Aside]
+    sides: _containers.RepeatedCompositeFieldContainer[SideRows]
     watermarks: _containers.ScalarMap[str, int]
     done: bool
     held_back: _containers.RepeatedCompositeFieldContainer[Splits]
     states: _containers.RepeatedScalarFieldContainer[str]
     counted: _containers.RepeatedCompositeFieldContainer[Counted]
-    slowest: _containers.RepeatedCompositeFieldContainer[NodeTime]
+    slowest: _containers.RepeatedCompositeFieldContainer[SlowestSplit]
     lingers: bool
     has_more: bool
-    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[NodeTime, _Mapping]]] = ..., lingers: _Optional[bool] = ..., has_more: _Optional[bool] = ...) -> None: ...
+    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., sides: _Optional[_Iterable[_Union[SideRows, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[SlowestSplit, _Mapping]]] = ..., lingers: _Optional[bool] = ..., has_more: _Optional[bool] = ...) -> None: ...
 
-class Aside(_message.Message):
+class SideRows(_message.Message):
     __slots__ = ("tag", "rows")
     TAG_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
