@@ -1,4 +1,4 @@
-"""JSON encoder: held against the writer of JSON files, Python's json, and the decoder."""
+"""JSON encoder: held against Arrow's kernels, Python's json, and the decoder."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.codecs.json import JsonDecoder, JsonEncoder
-from fabric.io.sinks.json_texts import check_json, lines
+from fabric.io.sinks.json_texts import check_json
 from tests.support.arrays import examples, types, values
+from tests.support.json_texts import lines
 
 
 def _has_form(dtype: pa.DataType) -> bool:
@@ -48,7 +49,7 @@ def columns(kinds: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.Recor
 
 @examples()
 @given(columns(types().filter(_has_form)))
-def test_documents_are_those_of_json_files(batch: pa.RecordBatch) -> None:
+def test_documents_are_those_of_arrows_kernels(batch: pa.RecordBatch) -> None:
     texts = JsonEncoder(batch.schema).encode(batch)
     assert b"".join(text + b"\n" for text in texts.to_pylist()) == lines(batch)
 
@@ -89,7 +90,7 @@ def test_names_and_texts_are_escaped_as_python_does() -> None:
     assert JsonDecoder(batch.schema).decode(pa.array(texts)).batch == batch
 
 
-def test_times_at_the_ends_are_written_as_files_have_them() -> None:
+def test_times_at_the_ends_are_written_as_arrow_has_them() -> None:
     ends = [-1, 0, 971890963199999, -1096193779200000, 253402300800000, -62135596800001]
     columns = {
         str(kind): pa.array([end * per_ms for end in ends], pa.int64()).cast(kind)
