@@ -33,7 +33,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -43,7 +45,7 @@ from fabric.errors import ConfigError, DataError
 from fabric.io import local_files
 from fabric.io.files import Given, Unit
 from fabric.io.files.csv_faults import told
-from fabric.io.files.csv_input import LineRules, Request, opened
+from fabric.io.files.csv_input import Dialect, opened
 from fabric.io.files.options import check_encoding, check_zones
 from fabric.io.files.text_values import (
     check_format,
@@ -276,31 +278,21 @@ def _dated(
 def _open(
     source: str | pa.Buffer, options: Given, schema: pa.Schema | None, block_bytes: int
 ) -> pc.CSVStreamingReader:
-    text = _texts(options)
-    quote, escape = text.get("quote", '"'), text.get("escape", "")
-    date_format = text.get("date_format")
-    nulls = options.get("null_values", ())
-    assert isinstance(nulls, tuple)
+    dialect, date_format = _dialect(options), options.get("date_format")
+    assert date_format is None or isinstance(date_format, str)
     convert = pc.ConvertOptions(
         column_types=_read_types(schema, date_format),
         include_columns=None if schema is None else schema.names,
-        null_values=["", *nulls],
+        null_values=["", *dialect.null_values],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
-        decimal_point=text.get("decimal", "."),
+        decimal_point=options.get("decimal", "."),
         timestamp_parsers=[date_format] if date_format else None,
     )
-    parse = pc.ParseOptions(
-        delimiter=text.get("delimiter", ","),
-        quote_char=quote or False,
-        escape_char=escape or False,
-        newlines_in_values=bool(quote),
-        ignore_empty_lines=False,
-    )
-    file, read = opened(source, _request(options, parse))
+    file, read = opened(source, dialect)
     read_options = pc.ReadOptions(block_size=_no_larger(block_bytes, file), **read)
     return pc.open_csv(
-        file, read_options=read_options, parse_options=parse, convert_options=convert
+        file, read_options=read_options, parse_options=dialect.parse, convert_options=convert
     )
 
 
@@ -313,28 +305,13 @@ def _no_larger(block_bytes: int, file: pa.NativeFile) -> int:
     return min(block_bytes, 4096 + 4 * n_bytes)
 
 
-def _request(options: Given, parse: pc.ParseOptions) -> Request:
-    text = _texts(options)
-    names = options.get("names")
-    given, skip = _schema(options, "schema"), options.get("skip_rows", 0)
-    nulls = options.get("null_values", ())
-    assert isinstance(skip, int)
-    assert isinstance(nulls, tuple)
-    if names is None and given is not None and not has_header(options):
-        names = tuple(given.names)
-    assert names is None or isinstance(names, tuple)
-    ragged, rules = text.get("ragged", "error"), None
-    if text.get("comment") or ragged != "error":
-        rules = LineRules(
-            parse.delimiter, text.get("quote", '"'), text.get("escape", ""), skip,
-            text.get("comment", ""), ragged, len(names or ()),
-        )  # fmt: skip
-    encoding = text.get("encoding", "utf8")
-    return Request(has_header(options), names, skip, encoding, rules, nulls, parse)
-
-
-def _texts(options: Given) -> dict[str, str]:
-    return {name: value for name, value in options.items() if isinstance(value, str)}
+def _dialect(options: Given) -> Dialect:
+    known = {each.name for each in fields(Dialect)}
+    given: dict[str, Any] = {name: value for name, value in options.items() if name in known}
+    schema, given["header"] = _schema(options, "schema"), has_header(options)
+    if schema is not None and not given["header"]:
+        given.setdefault("names", tuple(schema.names))
+    return Dialect(**given)
 
 
 def _read_types(schema: pa.Schema | None, date_format: str | None) -> pa.Schema | None:

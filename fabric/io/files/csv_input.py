@@ -32,48 +32,65 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What options say of a file's lines; `rules`: they are mended by them."""
+class Dialect:
+    """What options say of a file's lines, see `csv`; `names` are None where the file has them."""
 
-    header: bool
-    names: tuple[str, ...] | None
-    skip_rows: int
-    encoding: str
-    rules: LineRules | None
-    nulls: tuple[str, ...]
-    parse: pc.ParseOptions
+    delimiter: str = ","
+    quote: str = '"'
+    escape: str = ""
+    header: bool = True
+    names: tuple[str, ...] | None = None
+    skip_rows: int = 0
+    encoding: str = "utf8"
+    comment: str = ""
+    ragged: str = "error"
+    null_values: tuple[str, ...] = ()
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether lines are left out or changed before the parser sees them, see `Lines`."""
+        return bool(self.comment) or self.ragged != "error"
+
+    @property
+    def parse(self) -> pc.ParseOptions:
+        """The same for Arrow's parser."""
+        return pc.ParseOptions(
+            delimiter=self.delimiter,
+            quote_char=self.quote or False,
+            escape_char=self.escape or False,
+            newlines_in_values=bool(self.quote),
+            ignore_empty_lines=False,
+        )
 
 
-def opened(source: str | pa.Buffer, request: Request) -> tuple[pa.NativeFile, dict[str, Any]]:
+def opened(source: str | pa.Buffer, dialect: Dialect) -> tuple[pa.NativeFile, dict[str, Any]]:
     """The file, and pyarrow's options for reading it."""
-    encoding, skip, names = request.encoding, request.skip_rows, request.names
-    if request.rules is not None:
+    encoding, skip, names = dialect.encoding, dialect.skip_rows, dialect.names
+    if dialect.is_mended:
         encoding, skip = "utf8", 0
-    n_blank = _n_blank(_file(source, request), encoding, skip)
-    if request.header:
+    n_blank = _n_blank(_file(source, dialect), encoding, skip)
+    if dialect.header:
         skip += n_blank
     elif n_blank and names is None:
-        names = _generated(_file(source, request), encoding, skip + n_blank, request.parse)
-    file = _file(source, request)
-    if any(request.nulls) and request.parse.quote_char:
-        rules = NullRules(
-            request.parse.delimiter, request.parse.quote_char, request.nulls, skip + request.header
-        )
-        file = _python(PlainNulls(BufferedReader(_decoded(file, encoding)), rules))
+        names = _generated(_file(source, dialect), encoding, skip + n_blank, dialect.parse)
+    file = _file(source, dialect)
+    if any(dialect.null_values) and dialect.quote:
+        below = BufferedReader(_decoded(file, encoding))
+        file = _python(PlainNulls(below, dialect, skip + dialect.header))
         encoding = "utf8"
     return file, {
         "column_names": None if names is None else list(names),
-        "autogenerate_column_names": not request.header and names is None,
-        "skip_rows": skip + (request.header and names is not None),
+        "autogenerate_column_names": not dialect.header and names is None,
+        "skip_rows": skip + (dialect.header and names is not None),
         "encoding": encoding,
     }
 
 
-def _file(source: str | pa.Buffer, request: Request) -> pa.NativeFile:
+def _file(source: str | pa.Buffer, dialect: Dialect) -> pa.NativeFile:
     file = local_files.unpacked(source) if isinstance(source, str) else pa.BufferReader(source)
-    if request.rules is None:
+    if not dialect.is_mended:
         return file
-    return _python(Lines(BufferedReader(_decoded(file, request.encoding)), request.rules))
+    return _python(Lines(BufferedReader(_decoded(file, dialect.encoding)), dialect))
 
 
 def _python(file: Any) -> pa.NativeFile:
@@ -119,19 +136,6 @@ def _generated(
 _LINE_BYTES_MAX, _BLOCK_BYTES = 64 << 20, 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LineRules:
-    """What to do with lines. `n_fields` 0: as many as the first line has; `ragged`: see `csv`."""
-
-    delimiter: str
-    quote: str
-    escape: str
-    skip_rows: int
-    comment: str
-    ragged: str
-    n_fields: int
-
-
 class _Records(io.RawIOBase):
     """A file of bytes that are made from those of another; closes it."""
 
@@ -163,29 +167,19 @@ class _Records(io.RawIOBase):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class NullRules:
-    """`nulls` are null in quotes, too, but for the first `n_lines`."""
-
-    delimiter: str
-    quote: str
-    nulls: tuple[str, ...]
-    n_lines: int
-
-
 class PlainNulls(_Records):
-    """The bytes of `file` (UTF-8) with an empty field for each quoted null.
+    """The bytes of `file` (UTF-8) with an empty field for each quoted null behind `n_lines` lines.
 
     Inside a quoted field no quote stands alone, so one between delimiters begins and ends a field.
     """
 
-    def __init__(self, file: io.BufferedIOBase, rules: NullRules) -> None:
-        quote = rules.quote.encode()
-        texts = (null.encode().replace(quote, quote * 2) for null in rules.nulls if null)
+    def __init__(self, file: io.BufferedIOBase, dialect: Dialect, n_lines: int) -> None:
+        quote = dialect.quote.encode()
+        texts = (null.encode().replace(quote, quote * 2) for null in dialect.null_values if null)
         fields = [quote + text + quote for text in texts]
-        ends = re.escape(rules.delimiter.encode()) + rb"\r\n"
+        ends = re.escape(dialect.delimiter.encode()) + rb"\r\n"
         self._nulls = [(field, _whole_field(re.escape(field), ends)) for field in fields]
-        self._n_lines = rules.n_lines
+        self._n_lines = n_lines
         super().__init__(file)
 
     def _mended(self) -> Iterator[bytes]:
@@ -214,20 +208,20 @@ def _whole_field(field: bytes, ends: bytes) -> re.Pattern[bytes]:
 
 
 class Lines(_Records):
-    """The bytes of `file` (UTF-8) by the rules."""
+    """The bytes of `file` (UTF-8) without comments, and with as many fields in each line."""
 
-    def __init__(self, file: io.BufferedIOBase, rules: LineRules) -> None:
-        self._rules, self._marks = rules, _Marks(rules)
+    def __init__(self, file: io.BufferedIOBase, dialect: Dialect) -> None:
+        self._dialect, self._marks = dialect, _Marks(dialect)
         super().__init__(file)
 
     def _mended(self) -> Iterator[bytes]:
-        rules, n_fields = self._rules, self._rules.n_fields
+        ragged, n_fields = self._dialect.ragged, len(self._dialect.names or ())
         for record, fields in self._whole():
-            if rules.ragged != "error" and record.rstrip(b"\r\n"):
+            if ragged != "error" and record.rstrip(b"\r\n"):
                 n_found = self._marks.n_fields(record) if fields is None else len(fields.cuts) + 1
                 n_fields = n_fields or n_found
                 if n_found != n_fields:
-                    if rules.ragged == "fill":
+                    if ragged == "fill":
                         yield self._fitted(record, n_fields)
                     continue
             yield record
@@ -237,9 +231,9 @@ class Lines(_Records):
 
         None: each delimiter ends a field.
         """
-        comment = self._rules.comment.encode()
+        comment = self._dialect.comment.encode()
         record, fields = b"", _Fields(self._marks)
-        for line in islice(self._lines(), self._rules.skip_rows, None):
+        for line in islice(self._lines(), self._dialect.skip_rows, None):
             if not record:
                 if comment and line.startswith(comment):
                     continue
@@ -276,9 +270,9 @@ class Lines(_Records):
 class _Marks:
     """The letters that mean something, and patterns that find the next one."""
 
-    def __init__(self, rules: LineRules) -> None:
-        self.delimiter, self.quote = rules.delimiter.encode(), rules.quote.encode()
-        self.escape = rules.escape.encode()
+    def __init__(self, dialect: Dialect) -> None:
+        self.delimiter, self.quote = dialect.delimiter.encode(), dialect.quote.encode()
+        self.escape = dialect.escape.encode()
         self.outside = _any_of(self.delimiter + self.escape + b"\r\n")
         self.quoted = self.special = _any_of(self.quote + self.escape)
 
