@@ -16,7 +16,8 @@ from fabric.clock import SystemClock
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
-from fabric.io.readers import Polled, open_reader
+from fabric.io.readers import open_reader
+from fabric.io.readers.protocol import Polled
 from fabric.plan.places import RowFormat
 from fabric.plan.sources import KafkaStream
 from tests.services.kafka import kafka_broker

@@ -1,10 +1,9 @@
 """Streams as sources: what comes without end, from generators, tables, files and clients.
 
-One job: finding the module that serves a source, and the words of the protocol. The module of a
-source has the name of the source on the wire (`WIRE` of its class) and three functions:
-`stream_schema`, its columns; `enumerate_splits`, what its tasks read, whose ids stay the same for
-ever, because checkpoints name them; and `open_reader`. The coordinator calls the first two. Sinks
-of streams are in `fabric/io/sinks`.
+One job: finding the module that serves a source. The module has the name of the source on the wire
+(`WIRE` of its class) and three functions: `stream_schema`, its columns; `enumerate_splits`, what
+its tasks read, whose ids stay the same for ever, because checkpoints name them; and `open_reader`.
+The coordinator calls the first two. Sinks of streams are in `fabric/io/sinks`.
 """
 
 from __future__ import annotations
@@ -16,31 +15,10 @@ import pyarrow as pa
 
 from fabric.clock import Clock, SystemClock
 from fabric.errors import PlanError
-from fabric.io.readers.protocol import (
-    ALL_OF_IT,
-    END,
-    IDLE,
-    Ended,
-    Poll,
-    Polled,
-    Share,
-    SplitsOf,
-)
+from fabric.io.readers.protocol import ALL_OF_IT, Share, SplitsOf
 from fabric.io.readers.reader import StreamReader
 from fabric.io.sources import enumerate_splits
 from fabric.plan.sources import STREAM_SOURCES, Source, Split, StreamSource
-
-__all__ = [
-    "END",
-    "IDLE",
-    "Ended",
-    "Poll",
-    "Polled",
-    "StreamReader",
-    "enumerate_stream",
-    "open_reader",
-    "stream_schema",
-]
 
 
 def stream_schema(source: StreamSource) -> pa.Schema:

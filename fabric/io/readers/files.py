@@ -102,10 +102,8 @@ def enumerate_splits(source: FollowedFiles, splits_of: SplitsOf) -> list[Split]:
 def open_reader(source: FollowedFiles, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
     """A cursor a split, or that of the file that grows."""
     if source.grows:
-        return StreamReader("growing", lambda split, wake: GrowingCursor(source, schema), clock)
-    return StreamReader(
-        "folder", lambda split, wake: FolderCursor(source, schema, split, clock), clock
-    )
+        return StreamReader("growing", lambda split: GrowingCursor(source, schema), clock)
+    return StreamReader("folder", lambda split: FolderCursor(source, schema, split, clock), clock)
 
 
 def first_file(source: FollowedFiles) -> str:

@@ -59,9 +59,7 @@ def open_reader(source: FlightStream, schema: pa.Schema, clock: Clock, *_: objec
     from fabric.io.dataset.access import current
 
     streams = streams_of(current().agent_id)
-    return StreamReader(
-        "flight", lambda split, wake: FlightCursor(source, schema, split, streams), clock
-    )
+    return StreamReader("flight", lambda split: FlightCursor(source, schema, split, streams), clock)
 
 
 class FlightCursor(Cursor):

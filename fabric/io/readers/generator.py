@@ -61,7 +61,7 @@ def open_reader(
 ) -> StreamReader:
     """A cursor a split."""
     return StreamReader(
-        "generator", lambda split, wake: GeneratorCursor(source, schema, split, clock), clock
+        "generator", lambda split: GeneratorCursor(source, schema, split, clock), clock
     )
 
 

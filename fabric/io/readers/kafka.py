@@ -12,7 +12,7 @@ same name is recreated. What is asked of brokers, and how records become columns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -166,7 +166,7 @@ class KafkaReader(StreamReader):
         # New partitions may be created, unless the stream ends with the existing records.
         return NOTHING if found is Poll.END and not self._source.until else found
 
-    def _opened(self, split: Split, wake: Callable[[], None]) -> Partition:
+    def _opened(self, split: Split) -> Partition:
         place = place_of(split.uri)
         cursor = Partition(self._source, self._client, place, self._records, self._budget)
         cursor.begin(*span_of(split))

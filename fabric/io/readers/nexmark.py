@@ -91,9 +91,7 @@ def enumerate_splits(source: NexmarkStream, splits_of: SplitsOf) -> list[Split]:
 
 def open_reader(source: NexmarkStream, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
     """A cursor a split."""
-    return StreamReader(
-        "nexmark", lambda split, wake: NexmarkCursor(source, schema, split, clock), clock
-    )
+    return StreamReader("nexmark", lambda split: NexmarkCursor(source, schema, split, clock), clock)
 
 
 def n_rows(source: NexmarkStream, index: int) -> int:

@@ -96,7 +96,7 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A cursor's answer: nothing now, ask again after `seconds`, or when `wake` was called."""
+    """A cursor's answer: nothing now, ask again after `seconds`, or when the reader is woken."""
 
     seconds: float
 
@@ -139,8 +139,8 @@ class Cursor(ABC):
         """Let go of everything."""
 
 
-OpenCursor = Callable[[Split, Callable[[], None]], Cursor]
-"""Opens a split; the function given to it wakes a `poll` that waits, from any thread."""
+OpenCursor = Callable[[Split], Cursor]
+"""Opens a split."""
 SplitsOf = Callable[[Source], list[Split]]
 """The splits of a bounded source: the coordinator knows those of datasets."""
 

@@ -82,7 +82,7 @@ class StreamReader:
         for split in splits:
             if split.uri in self._turns:
                 raise InternalError(f"split {split.uri!r} is given to one task twice")
-            self._turns[split.uri] = _Turn(self._open_cursor(split, self._woken.set))
+            self._turns[split.uri] = _Turn(self._open_cursor(split))
 
     def seek(self, positions: Mapping[str, bytes]) -> None:
         """Go on where `positions` say; splits that they leave out begin at the beginning.

@@ -68,10 +68,10 @@ def _replaying(source: ReplayStream, schema: pa.Schema, clock: Clock) -> OpenCur
     # What the plan says about a column counts: a CSV file's types are found anew each time.
     full = pa.schema([schema.field(f.name) if f.name in schema.names else f for f in found])
     if source.by_file:
-        return lambda split, wake: FileReplayCursor(source, schema, full, split.uri, tempo)
+        return lambda split: FileReplayCursor(source, schema, full, split.uri, tempo)
     rows = Rows(source, schema, full)
 
-    def opened(split: Split, wake: object) -> Cursor:
+    def opened(split: Split) -> Cursor:
         rows.want(split)
         tempo.base_us = first_us(split)
         return ReplayCursor(rows, source, schema, split.uri, tempo)

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import DataError, InternalError
-from fabric.io.readers import END, IDLE, Ended, Polled, enumerate_stream, open_reader, serving
+from fabric.io.readers import enumerate_stream, open_reader, serving
+from fabric.io.readers.protocol import END, IDLE, Ended, Polled
 from fabric.plan.codec import decode, encode
 from fabric.plan.nodes import Plan, StreamScan
 from fabric.plan.sources import STREAM_SOURCES

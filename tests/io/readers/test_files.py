@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.errors import ConfigError, DataError, NotFoundError
-from fabric.io.readers import END, IDLE, Polled, enumerate_stream, open_reader, stream_schema
+from fabric.io.readers import enumerate_stream, open_reader, stream_schema
+from fabric.io.readers.protocol import END, IDLE, Polled
 from fabric.io.readers.tail import BLOCK_BYTES
 from fabric.plan.sources import FollowedFiles
 from fabric.testing.clock import ManualClock

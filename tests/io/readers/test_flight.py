@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from fabric.errors import ConfigError, DataError
 from fabric.ids import new_id
 from fabric.io.dataset.access import use
-from fabric.io.readers import IDLE, Polled, enumerate_stream, open_reader
+from fabric.io.readers import enumerate_stream, open_reader
+from fabric.io.readers.protocol import IDLE, Polled
 from fabric.plan.sources import FlightStream
 from tests.support.flight_rig import FlightRig
 from tests.support.wait import wait_until

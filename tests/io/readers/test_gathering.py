@@ -46,7 +46,7 @@ def trickle() -> Trickle:
 
 @pytest.fixture
 def reader(clock: ManualClock, trickle: Trickle) -> StreamReader:
-    made = StreamReader("trickle", lambda split, wake: trickle, clock)
+    made = StreamReader("trickle", lambda split: trickle, clock)
     made.open([Split("all")])
     return made
 

@@ -13,7 +13,8 @@ import pytest
 import fabric
 from fabric import streams
 from fabric.errors import DataError, PlanError
-from fabric.io.readers import Polled, enumerate_stream, open_reader
+from fabric.io.readers import enumerate_stream, open_reader
+from fabric.io.readers.protocol import Polled
 from fabric.plan.sources import FollowedFiles
 from fabric.testing.clock import ManualClock
 

@@ -21,8 +21,8 @@ from fabric.io.kafka.library import client
 from fabric.io.kafka.partition import Budget
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
-from fabric.io.readers import END, Ended, Polled, open_reader
-from fabric.io.readers.protocol import ALL_OF_IT, BadRecord, Share
+from fabric.io.readers import open_reader
+from fabric.io.readers.protocol import ALL_OF_IT, END, BadRecord, Ended, Polled, Share
 from fabric.io.readers.reader import StreamReader
 from fabric.plan.places import RowFormat
 from fabric.plan.sources import KafkaStream, Split

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import DataError
-from fabric.io.readers import END, IDLE, Polled, enumerate_stream, open_reader, stream_schema
+from fabric.io.readers import enumerate_stream, open_reader, stream_schema
+from fabric.io.readers.protocol import END, IDLE, Polled
 from fabric.io.readers.reader import StreamReader
 from fabric.plan.sources import FileSource, ReplayStream
 from fabric.testing.clock import ManualClock

@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 import pytest
 
 from fabric.errors import ConfigError, DataError, NotFoundError, PlanError
-from fabric.io.readers import END, IDLE, Polled, enumerate_stream, open_reader, stream_schema
+from fabric.io.readers import enumerate_stream, open_reader, stream_schema
+from fabric.io.readers.protocol import END, IDLE, Polled
 from fabric.io.sources import memory
 from fabric.plan.sources import (
     DatasetSource,

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fabric.io.readers import END, Polled, enumerate_stream, open_reader, stream_schema
+from fabric.io.readers import enumerate_stream, open_reader, stream_schema
+from fabric.io.readers.protocol import END, Polled
 from fabric.plan.sources import FileSource, ReplayStream
 
 NS = pa.array([3_000_000_999, 1_000_000_001, 1_000_000_000, -1, None], pa.timestamp("ns"))

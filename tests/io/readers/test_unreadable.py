@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import fabric
 from fabric.errors import DataError
-from fabric.io.readers import END, Ended, Polled, enumerate_stream, open_reader
+from fabric.io.readers import enumerate_stream, open_reader
+from fabric.io.readers.protocol import END, Ended, Polled
 from fabric.plan.sources import FollowedFiles
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
