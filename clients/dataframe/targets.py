@@ -23,6 +23,7 @@ from fabric.clients.dataframe.verbs.kafka import KafkaOptions, kafka_target
 from fabric.errors import PlanError
 from fabric.ids import check_name
 from fabric.io.files.folders import ENDINGS, local_path
+from fabric.io.local_files import PACKINGS
 from fabric.io.postgres.access import parameters_of
 from fabric.io.postgres.table import check_name as check_identifier
 from fabric.io.sinks import encoders
@@ -237,7 +238,7 @@ def _packed(path: Path, format: FileFormat) -> PlanError:
     if format in ("csv", "json"):
         return PlanError(
             f"{path} can't be written: text is compressed where its name ends with "
-            f"{', '.join(encoders.PACKINGS)}; write: {plain + '.gz'!r}"
+            f"{', '.join(PACKINGS)}; write: {plain + '.gz'!r}"
         )
     codec = "gzip" if format == "parquet" and path.suffix == ".gz" else "zstd"
     return PlanError(

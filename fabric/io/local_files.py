@@ -25,7 +25,8 @@ from fabric.errors import DataError, FabricError, NotFoundError, StorageError
 from fabric.io import places
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_PACKINGS = {"bz2": "bz2", "gz": "gzip", "lz4": "lz4", "zst": "zstd"}
+PACKINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""How a file of text is compressed, by its ending."""
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -85,9 +86,9 @@ def opened(path: str) -> pa.OSFile:
 
 def unpacked(path: str) -> pa.NativeFile:
     """The same, decompressed where the ending of `path` says so."""
-    kind = next((kind for kind in _PACKINGS if path.endswith(f".{kind}")), None)
+    packing = next((PACKINGS[ending] for ending in PACKINGS if path.endswith(ending)), None)
     file = opened(path)
-    return file if kind is None else pa.CompressedInputStream(file, _PACKINGS[kind])
+    return file if packing is None else pa.CompressedInputStream(file, packing)
 
 
 def mapped(path: str) -> pa.MemoryMappedFile:

@@ -18,7 +18,7 @@ from fabric.errors import NotFoundError, PlanError, StorageError
 from fabric.io import local_files
 from fabric.values import scheme_of, unreachable
 
-_PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
+_PACKED = ("", *local_files.PACKINGS)
 _LINES = tuple(f"{text}{packed}" for text in (".ndjson", ".jsonl", ".json") for packed in _PACKED)
 ENDINGS = {
     "parquet": (".parquet", ".pq"),

@@ -36,8 +36,6 @@ OPTIONS: dict[str, dict[str, type]] = {
     "ipc": {"compression": str},
     "json": {"lines": bool},
 }
-PACKINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""How a single file of text is compressed, by its ending."""
 Given = Mapping[str, Any]
 """Options by name, checked."""
 _CODECS = {

@@ -24,10 +24,10 @@ from fabric.checkpoint.manifest import FINAL
 from fabric.errors import CancelledError, ConfigError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import places
-from fabric.io.local_files import writing
+from fabric.io.local_files import PACKINGS, writing
 from fabric.io.sinks import overwrite
 from fabric.io.sinks.append import check_appended
-from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
+from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter, whole_or_none
 from fabric.io.sinks.stream_folders import check_above, synced
