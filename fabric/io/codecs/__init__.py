@@ -197,17 +197,11 @@ def _csv() -> Codec:
     return Codec(_csv_decoder, _csv_encoder, options=options)
 
 
-def _text() -> Codec:
+def _text(column: Callable[[RowFormat, pa.Schema, pa.Schema], pa.Schema]) -> Codec:
+    """Of a format with one column, which `column` checks."""
     return Codec(
-        lambda format, schema, wanted, options: TextDecoder(_one_column(format, schema, wanted)),
-        lambda format, schema, options: TextEncoder(_one_column(format, schema, schema)),
-    )
-
-
-def _raw() -> Codec:
-    return Codec(
-        lambda format, schema, wanted, options: TextDecoder(_bytes_column(format, schema, wanted)),
-        lambda format, schema, options: TextEncoder(_bytes_column(format, schema, schema)),
+        lambda format, schema, wanted, options: TextDecoder(column(format, schema, wanted)),
+        lambda format, schema, options: TextEncoder(column(format, schema, schema)),
     )
 
 
@@ -219,8 +213,8 @@ def _ipc() -> Codec:
 
 
 CODECS: Mapping[RowFormatName, Callable[[], Codec]] = {
-    "json": _json, "avro": _avro, "protobuf": _protobuf, "csv": _csv, "text": _text, "raw": _raw,
-    "ipc": _ipc,
+    "json": _json, "avro": _avro, "protobuf": _protobuf, "csv": _csv, "ipc": _ipc,
+    "text": lambda: _text(_one_column), "raw": lambda: _text(_bytes_column),
 }  # fmt: skip
 """By name; called when a format is first used, since some import packages that others do not need.
 """

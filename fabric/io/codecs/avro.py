@@ -78,7 +78,7 @@ def avro_encoder(format: RowFormat, columns: pa.Schema) -> AvroEncoder:
         If the schema can't represent a column, or the registry rejects it.
     """
     schema, avro = _written_as(format, columns)
-    program = _program(columns, avro)
+    program = written_program(flat_schema(columns), avro)
     return AvroEncoder(columns, program, header=header_of(format, schema))
 
 
@@ -96,12 +96,8 @@ def check_avro(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
             avro_program(avro, flat_schema(columns), avro if format.registry else None)
         return
     schema, avro = _written_as(format, columns)
-    _program(columns, avro)
+    written_program(flat_schema(columns), avro)
     check_registered(format, schema)
-
-
-def _program(columns: pa.Schema, avro: AvroType) -> Program:
-    return written_program(flat_schema(columns), avro)
 
 
 def _read_as(format: RowFormat, subject: str) -> AvroType | None:

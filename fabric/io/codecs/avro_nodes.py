@@ -83,17 +83,17 @@ def numbered(fields: list[pa.Field], first: int) -> list[int]:
     places = []
     for one in fields:
         places.append(first)
-        first += _width(one.type)
+        first += width(one.type)
     return places
 
 
-def _width(arrow: pa.DataType) -> int:
+def width(arrow: pa.DataType) -> int:
     """How many columns a type has, itself included, depth first."""
     if pa.types.is_struct(arrow):
-        return 1 + sum(_width(f.type) for f in arrow)
+        return 1 + sum(width(f.type) for f in arrow)
     if pa.types.is_map(arrow):
-        return 2 + _width(arrow.key_type) + _width(arrow.item_type)
-    return 1 + _width(arrow.value_type) if is_list(arrow) else 1
+        return 2 + width(arrow.key_type) + width(arrow.item_type)
+    return 1 + width(arrow.value_type) if is_list(arrow) else 1
 
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

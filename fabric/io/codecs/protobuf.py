@@ -8,8 +8,6 @@ the writer's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -39,7 +37,7 @@ from fabric.io.schemas import flat_schema
 from fabric.plan.places import RowFormat
 
 if TYPE_CHECKING:
-    from fabric.io.schema_registry.client import Registered, Registry
+    from fabric.io.schema_registry.client import Registered
 
 
 def protobuf_columns(format: RowFormat, subject: str) -> pa.Schema | None:
@@ -72,9 +70,21 @@ def protobuf_decoder(format: RowFormat, columns: pa.Schema) -> ProtobufDecoder:
         return ProtobufDecoder(columns, protobuf_program(reader, flat))
     from fabric.io.schema_registry.client import registry_of
 
+    registry = registry_of(format)
     wanted = reader.full_name if reader is not None else format.message
-    registered = partial(_message_of, registry_of(format), wanted)
-    return ProtobufDecoder(columns, lookup=partial(_program_of, registered, reader, flat))
+
+    def lookup(schema_id: int, indexes: tuple[int, ...]) -> Program | str:
+        try:
+            writer = message_at(_file(registry.schema(schema_id)), indexes)
+            if wanted and wanted not in (writer.full_name, writer.name):
+                raise DataError(f"it is a message {writer.full_name}, expected {wanted}")
+            return protobuf_program(reader or writer, flat)
+        except NotFoundError as error:
+            return error.message
+        except (PlanError, DataError) as error:
+            return f"the value was written with schema {schema_id}: {error.message}"
+
+    return ProtobufDecoder(columns, lookup=lookup)
 
 
 def protobuf_encoder(format: RowFormat, columns: pa.Schema) -> ProtobufEncoder:
@@ -108,32 +118,6 @@ def check_protobuf(format: RowFormat, columns: pa.Schema, *, writes: bool) -> No
     schema, message = _written_as(format, columns)
     protobuf_program(message, flat_schema(columns), writes=True)
     check_registered(format, schema)
-
-
-def _program_of(
-    registered: Callable[[int, tuple[int, ...]], Descriptor],
-    reader: Descriptor | None,
-    columns: pa.Schema,
-    schema_id: int,
-    indexes: tuple[int, ...],
-) -> Program | str:
-    """The program that reads rows of a schema's message, or the reason why they are bad."""
-    try:
-        writer = registered(schema_id, indexes)
-        return protobuf_program(reader or writer, columns)
-    except NotFoundError as error:
-        return error.message
-    except (PlanError, DataError) as error:
-        return f"the value was written with schema {schema_id}: {error.message}"
-
-
-def _message_of(
-    registry: Registry, wanted: str, schema_id: int, indexes: tuple[int, ...]
-) -> Descriptor:
-    found = message_at(_file(registry.schema(schema_id)), indexes)
-    if wanted and wanted not in (found.full_name, found.name):
-        raise DataError(f"it is a message {found.full_name}, expected {wanted}")
-    return found
 
 
 def _file(found: Registered) -> FileDescriptor:

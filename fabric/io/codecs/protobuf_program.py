@@ -16,7 +16,7 @@ import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from fabric.errors import PlanError
-from fabric.io.codecs.avro_nodes import is_binary, is_list, is_text, numbered
+from fabric.io.codecs.avro_nodes import is_binary, is_list, is_text, numbered, width
 from fabric.io.codecs.protobuf_arrow import (
     DURATION,
     MESSAGES,
@@ -180,7 +180,7 @@ class _Compiler:
         self.messages.append(((), ()))
         made = (
             self.field(key, arrow.key_type, column + 2),
-            self.field(value, arrow.item_type, column + 2 + _width(arrow.key_type)),
+            self.field(value, arrow.item_type, column + 2 + width(arrow.key_type)),
         )
         zeros = tuple(
             Field(f.number, f.type, f.shape, column=f.column, message=f.message, enum=f.enum)
@@ -225,10 +225,6 @@ def _oneof(one: FieldDescriptor) -> int:
     if found is None or (len(found.fields) == 1 and found.name.startswith("_")):
         return -1
     return int(found.index)
-
-
-def _width(arrow: pa.DataType) -> int:
-    return numbered([pa.field("", arrow), pa.field("", pa.null())], 0)[1]
 
 
 def _refused(one: FieldDescriptor, arrow: pa.DataType) -> PlanError:

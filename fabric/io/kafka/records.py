@@ -18,6 +18,7 @@ from fabric.io.schema_registry.subjects import settled
 from fabric.plan.faults import quoted
 from fabric.plan.places import RowFormat
 from fabric.plan.targets import KafkaTarget
+from fabric.plan.types import is_binary, is_string
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())]))
 RECORD_COLUMNS: dict[str, pa.DataType] = {
@@ -46,7 +47,7 @@ def check_columns(target: KafkaTarget, schema: pa.Schema) -> None:
     if bool(target.topic) == bool(target.topic_column):
         raise PlanError("a record goes to one topic: give its name, or the column that contains it")
     for name, what, expected, fits in (
-        (target.topic_column, "the topic", "string", _is_text),
+        (target.topic_column, "the topic", "string", is_string),
         (target.partition_column, "the partition", "an integer", pa.types.is_integer),
         (target.timestamp, "the timestamp", "a timestamp", pa.types.is_timestamp),
         (target.headers, "the headers", "map<string, binary>", _is_headers),
@@ -215,30 +216,15 @@ def _type(schema: pa.Schema, name: str) -> pa.DataType:
     return schema.field(name).type
 
 
-def _is_text(type: pa.DataType) -> bool:
-    if pa.types.is_dictionary(type):
-        type = type.value_type
-    return bool(
-        pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type)
-    )
-
-
 def _is_bytes(type: pa.DataType) -> bool:
-    if pa.types.is_dictionary(type):
-        type = type.value_type
-    return _is_text(type) or bool(
-        pa.types.is_binary(type)
-        or pa.types.is_large_binary(type)
-        or pa.types.is_binary_view(type)
-        or pa.types.is_fixed_size_binary(type)
-    )
+    return is_string(type) or is_binary(type)
 
 
 def _is_headers(type: pa.DataType) -> bool:
     if pa.types.is_map(type):
-        return _is_text(type.key_type) and _is_bytes(type.item_type)
+        return is_string(type.key_type) and _is_bytes(type.item_type)
     if not pa.types.is_list(type) or not pa.types.is_struct(type.value_type):
         return False
     entry = type.value_type
     names = [entry.field(n).name for n in range(entry.num_fields)]
-    return names == ["key", "value"] and _is_text(entry[0].type) and _is_bytes(entry[1].type)
+    return names == ["key", "value"] and is_string(entry[0].type) and _is_bytes(entry[1].type)
