@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from fabric.errors import DataError, NotFoundError, PlanError
-from fabric.io.codecs.avro_arrow import record_name, row_of
-from fabric.io.codecs.avro_schema import AvroType, parse_avro, written
 from fabric.plan.places import RowFormat
 
 if TYPE_CHECKING:
+    from fabric.io.codecs.avro_schema import AvroType
     from fabric.io.schema_registry.client import Registered
     from fabric.io.schema_registry.http import SchemaType
 
@@ -72,6 +71,10 @@ def _derived(format: RowFormat, topic: str, part: Part) -> str:
 def _record(format: RowFormat) -> str:
     """The full name of the record type of a row."""
     if format.name == "avro":
+        # late: the package of codecs imports this module
+        from fabric.io.codecs.avro_arrow import record_name, row_of
+        from fabric.io.codecs.avro_schema import parse_avro
+
         if not format.schema_text:
             return record_name(format)
         return row_of(parse_avro(format.schema_text)).name
@@ -99,6 +102,8 @@ def _newest(format: RowFormat) -> str:
     except NotFoundError:
         return ""
     if format.name == "avro":
+        from fabric.io.codecs.avro_schema import written  # late, as above
+
         return written(registered_avro(found))
     return found.text if not found.needed else ""
 
@@ -167,6 +172,8 @@ def registered_avro(found: Registered) -> AvroType:
     DataError
         If the schema is not an Avro schema.
     """
+    from fabric.io.codecs.avro_schema import parse_avro  # late, as above
+
     check_kind(found, "AVRO")
     return parse_avro(found.text, [text for _, text in found.needed])
 
