@@ -20,6 +20,7 @@ from fabric.clients.dataframe.expressions.types import (
     IntoExpr,
     KeyColumns,
     Order,
+    all_of,
     column_node,
     to_node,
 )
@@ -89,10 +90,7 @@ def predicate(arguments: Iterable[Any], equal: dict[str, Any], verb: str = "filt
     conditions += [plan.Call("eq", (plan.Column(k), to_node(v))) for k, v in equal.items()]
     if not conditions:
         raise PlanError(f'{verb} needs a condition, for example {verb}(col("x") > 0)')
-    joined = conditions[0]
-    for condition in conditions[1:]:
-        joined = plan.Call("and", (joined, condition))
-    return joined
+    return all_of(conditions)
 
 
 def _condition(argument: Any, verb: str) -> plan.Expr:
@@ -178,9 +176,7 @@ def pairs_of(
             rest.append(part)
         else:
             pairs.append(pair)
-    condition = None
-    for part in rest:
-        condition = part if condition is None else plan.Call("and", (condition, part))
+    condition = all_of(rest) if rest else None
     return tuple(a for a, _ in pairs), tuple(b for _, b in pairs), condition
 
 

@@ -63,9 +63,9 @@ def helpful(*kinds: type, space: str | None = None) -> None:
 
 def helpful_functions(module: dict[str, Any]) -> None:
     """Wrap the public functions among the names of a `module`."""
-    for name, value in list(module.items()):
-        if isinstance(value, FunctionType) and name[0] != "_":
-            module[name] = guarded(value, name)
+    for name in module["__all__"]:
+        if isinstance(module[name], FunctionType):
+            module[name] = guarded(module[name], name)
 
 
 def keep_call_in(space: str) -> Made:
@@ -152,16 +152,13 @@ def guarded(function: FunctionType, name: str = "", made: Made | None = None) ->
     if _WRAPPED.get((inner, function.__name__)) is not function:
         inner = function  # what somebody else wrapped
     if (inner, name) not in _WRAPPED:
-        _WRAPPED[inner, name] = _guarded(inner, name, _for_the_caller, made)
+        _WRAPPED[inner, name] = _guarded(inner, name, made)
     return _WRAPPED[inner, name]
 
 
-def _guarded(
-    function: FunctionType,
-    name: str,
-    for_the_caller: Callable[[Exception, FunctionType, str, dict[str, Any]], Exception | None],
-    made: Made | None,
-) -> FunctionType:
+def _guarded(function: FunctionType, name: str, made: Made | None) -> FunctionType:
+    for_the_caller = _for_the_caller  # `call` has the globals of another module
+
     def call(*arguments: Any, **named: Any) -> Any:
         try:
             answer = function(*arguments, **named)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyarrow import types as t
 
-from fabric.clients.dataframe.expressions.types import ColumnName
+from fabric.clients.dataframe.expressions.types import ColumnName, Expression
 from fabric.errors import PlanError
 from fabric.plan.expr import Column
 from fabric.plan.faults import listed, nearest, quoted
@@ -156,6 +156,13 @@ def column_name(name: ColumnName | Iterable[str], verb: str) -> str:
     node = getattr(name, "node", None)
     hint = f"; write: {quoted(node.name)}" if isinstance(node, Column) else ""
     raise PlanError(f"{verb} takes names of columns, got {name!r}{hint}")
+
+
+def column_names(given: ColumnName | Iterable[str], verb: str) -> tuple[str, ...]:
+    """The names in `given`, which may be a single one."""
+    is_one = isinstance(given, str | Expression) or not isinstance(given, Iterable)
+    names: Any = [given] if is_one else given
+    return tuple(column_name(name, verb) for name in names)
 
 
 def text(value: str, verb: str, name: str) -> str:

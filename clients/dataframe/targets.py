@@ -18,8 +18,8 @@ from typing_extensions import Unpack
 from fabric.clients.dataframe.arguments import FileOption, file_options, roots_of
 from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expressions.expr import Expr
-from fabric.clients.dataframe.names import choice, column_name, whole
-from fabric.clients.dataframe.verbs.kafka import KafkaOptions, kafka_target
+from fabric.clients.dataframe.names import choice, column_names, whole
+from fabric.clients.dataframe.verbs.kafka import KafkaOptions, kafka_target, upserted
 from fabric.errors import PlanError
 from fabric.ids import check_name
 from fabric.io.files.folders import ENDINGS, local_path
@@ -29,10 +29,8 @@ from fabric.io.postgres.table import check_name as check_identifier
 from fabric.io.sinks import encoders
 from fabric.io.sinks.encoders import OPTIONS, check_options
 from fabric.plan.faults import quoted
-from fabric.plan.mend import free_name
-from fabric.plan.nodes import Changes, Node
+from fabric.plan.nodes import Node
 from fabric.plan.places import FileFormat, RowFormat
-from fabric.plan.schema import schema_of
 from fabric.plan.stream_facts import stream_of
 from fabric.plan.targets import (
     BlackholeTarget,
@@ -100,7 +98,7 @@ def to_files(
         whole(compact_bytes, 0, "to_files", "compact_bytes"),
         (maybe_us(compact, "compact", least=1) or 0) / 1e6,
         given,
-        partition_by=partition_columns(partition_by, "to_files"),
+        partition_by=column_names(partition_by, "to_files: partition_by"),
     )
 
 
@@ -218,7 +216,7 @@ def file_target(
     given = file_options(options, verb, OPTIONS[format])
     check_options(format, given)
     return FileTarget(
-        format, str(full), single, mode, given, partition_columns(partition_by, verb),
+        format, str(full), single, mode, given, column_names(partition_by, f"{verb}: partition_by"),
         whole(rows_max, 0, verb, "max_rows_per_file"), _forced(force, mode, verb),
     )  # fmt: skip
 
@@ -245,13 +243,6 @@ def _packed(path: Path, format: FileFormat) -> PlanError:
         f"{path} can't be written: {format} is compressed inside; write: {plain!r}, "
         f'compression="{codec}"'
     )
-
-
-def partition_columns(given: str | Iterable[str], verb: str) -> tuple[str, ...]:
-    """The names that `partition_by` gives."""
-    is_one = isinstance(given, str | Expr) or not isinstance(given, Iterable)
-    names = [given] if is_one else given
-    return tuple(column_name(name, f"{verb}: partition_by") for name in names)
 
 
 def dataset_target(
@@ -291,8 +282,7 @@ def postgres_target(
 ) -> PostgresTarget:
     """The target table given by these arguments; see `DataFrame.write_postgres`."""
     schema, name = _named(table, verb)
-    given = [key] if isinstance(key, str | Expr) or not isinstance(key, Iterable) else key
-    keys = tuple(column_name(each, f"{verb}: key") for each in given)
+    keys = column_names(key, f"{verb}: key")
     chosen = mode or ("upsert" if keys else "create")
     choice(chosen, get_args(PostgresMode), verb, "mode")
     settings, secrets = parameters_of(dsn, password, insecure=insecure, verb=verb)
@@ -315,8 +305,7 @@ def by_changes(node: Node, target: PostgresTarget) -> tuple[Node, PostgresTarget
             "these results change, so the table needs a key to keep the last row of; write: "
             f".write_postgres({quoted(target.table)}, key=[{names}])"
         )
-    kind = free_name("row_kind", schema_of(node).names)
-    return Changes(node, kind), replace(target, kind=kind)
+    return upserted(node, target)
 
 
 def _grouping(node: Node) -> list[str]:

@@ -135,14 +135,10 @@ def _aggregate(operator: StreamOperatorNode, inputs: Sequence[Flow]) -> Flow:
     return Flow(frame.agg(*aggregates))
 
 
-def _hash_join(operator: StreamOperatorNode, inputs: Sequence[Flow]) -> Flow:
-    left, right = inputs
-    return Flow(left.frame.join(right.frame, **operator.parameters))
-
-
-def _asof_join(operator: StreamOperatorNode, inputs: Sequence[Flow]) -> Flow:
-    left, right = inputs
-    return Flow(left.frame.join_asof(right.frame, **operator.parameters))
+def _join(operator: StreamOperatorNode, inputs: Sequence[Flow]) -> Flow:
+    left, right = (flow.frame for flow in inputs)
+    near = operator.operator_type is OperatorType.ASOF_JOIN
+    return Flow((left.join_asof if near else left.join)(right, **operator.parameters))
 
 
 def _union(operator: StreamOperatorNode, inputs: Sequence[Flow]) -> Flow:
@@ -219,7 +215,7 @@ _LOWERINGS: dict[OperatorType, Callable[[StreamOperatorNode, Sequence[Flow]], Fl
     OperatorType.SOURCE: _source, OperatorType.FILTER: _filter, OperatorType.MAP: _map,
     OperatorType.SELECT: _select, OperatorType.FLAT_MAP: _flat_map, OperatorType.KEY_BY: _key_by,
     OperatorType.WINDOW: _window, OperatorType.AGGREGATE: _aggregate,
-    OperatorType.HASH_JOIN: _hash_join, OperatorType.ASOF_JOIN: _asof_join,
+    OperatorType.HASH_JOIN: _join, OperatorType.ASOF_JOIN: _join,
     OperatorType.UNION: _union, OperatorType.DISTINCT: _distinct, OperatorType.SORT: _sort,
     OperatorType.LIMIT: _limit, OperatorType.SINK: _sink,
 }  # fmt: skip

@@ -97,16 +97,11 @@ def _test(kind: str, dtype: pa.DataType, value: Any) -> _Test | None:
 
 
 def _has_order(dtype: pa.DataType) -> bool:
-    return bool(
-        t.is_integer(dtype)
-        or t.is_floating(dtype)
-        or t.is_boolean(dtype)
-        or t.is_decimal128(dtype)
-        or t.is_date32(dtype)
-        or t.is_timestamp(dtype)
-        or t.is_string(dtype)
-        or t.is_binary(dtype)
-    )
+    tests = (
+        t.is_integer, t.is_floating, t.is_boolean, t.is_decimal128, t.is_date32, t.is_timestamp,
+        t.is_string, t.is_binary,
+    )  # fmt: skip
+    return any(test(dtype) for test in tests)
 
 
 _COMPARISONS: Mapping[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {

@@ -81,9 +81,7 @@ def _nearest(dtype: pa.DataType, where: str) -> pa.DataType:
         return _WIDER[dtype]
     if isinstance(dtype, pa.BaseExtensionType):
         return _nearest(dtype.storage_type, where)
-    if t.is_dictionary(dtype):
-        return _nearest(dtype.value_type, where)
-    if t.is_run_end_encoded(dtype):
+    if t.is_dictionary(dtype) or t.is_run_end_encoded(dtype):
         return _nearest(dtype.value_type, where)
     if t.is_decimal(dtype):
         return _decimal(dtype, where)

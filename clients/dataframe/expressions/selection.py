@@ -206,27 +206,20 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "&": operator.and_, "|": operator.or_,
 }  # fmt: skip
-_METHODS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "==": "eq",
-    "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "&": "and", "|": "or",
-}  # fmt: skip
 
 
 def _operators() -> None:
     """Give `Selection` the operators of expressions, done to each column."""
 
-    def forward(sign: str) -> Callable[[Selection, Any], Selection]:
-        do = _OPERATORS[sign]
+    def done(sign: str, do: Callable[[Any, Any], Any]) -> Callable[[Selection, Any], Selection]:
         return lambda self, other: self._then(lambda expr: do(expr, other), f" {sign} {other!r}")
 
-    def backward(sign: str) -> Callable[[Selection, Any], Selection]:
-        do = _OPERATORS[sign]
-        return lambda self, other: self._then(lambda expr: do(other, expr), f" {sign} {other!r}")
-
-    for sign, name in _METHODS.items():
-        setattr(Selection, f"__{name}__", forward(sign))
+    for sign, do in _OPERATORS.items():
+        name = do.__name__.strip("_")
+        setattr(Selection, f"__{name}__", done(sign, do))
         if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
-            setattr(Selection, f"__r{name}__", backward(sign))
+            swapped = lambda expr, other, do=do: do(other, expr)  # noqa: E731
+            setattr(Selection, f"__r{name}__", done(sign, swapped))
     for name, one in (("neg", operator.neg), ("invert", operator.invert), ("abs", abs)):
         setattr(
             Selection, f"__{name}__",

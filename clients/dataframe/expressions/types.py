@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from functools import reduce
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -137,6 +138,11 @@ def call(function: str, source: AnyExpression, *args: IntoExpr) -> AnyExpression
 def call_of(like: AnyExpression, function: str, *args: IntoExpr) -> AnyExpression:
     """As `call`, where the first argument may be a constant: of the class of `like`."""
     return like._of(plan.Call(function, tuple(to_node(arg) for arg in args)))
+
+
+def all_of(conditions: Sequence[plan.Expr]) -> plan.Expr:
+    """All of one or more conditions, joined by ``and`` from the first on."""
+    return reduce(lambda one, other: plan.Call("and", (one, other)), conditions)
 
 
 def case(condition: AnyExpression, value: IntoExpr, otherwise: IntoExpr = None) -> AnyExpression:

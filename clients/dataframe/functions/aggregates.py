@@ -7,14 +7,17 @@ One job: the function face of `aggregate_methods.py`, and the table of names by 
 from __future__ import annotations
 
 import builtins
-from functools import reduce
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from fabric.clients.dataframe.expressions.expr import Expr, as_column
-from fabric.clients.dataframe.expressions.types import ColumnName
+from fabric.clients.dataframe.expressions.types import ColumnName, all_of
 from fabric.clients.dataframe.methods.aggregates import Interpolation
+from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.faults import nearest
+from fabric.plan.functions import AGGREGATES
 
 __all__ = [
     "any_value", "approx_count_distinct", "approx_distinct", "approx_n_unique", "approx_quantile",
@@ -32,6 +35,24 @@ ALIASES: dict[str, str] = {
     "all": "bool_and", "some": "bool_or", "any": "bool_or", "len": "count",
 }  # fmt: skip
 """Names of Polars and PySpark, and the aggregate of the registry each one is."""
+
+
+def registry_name(name: str, shown: str, line: Callable[[str], str]) -> str:
+    """The registry's name of an aggregate of that name; `line` writes the call with another one.
+
+    Raises
+    ------
+    PlanError
+        There is none; the call is told as `shown`.
+    """
+    known = ALIASES.get(name, name)
+    if known not in AGGREGATES:
+        near = nearest(name, [*AGGREGATES, *ALIASES])
+        raise PlanError(
+            f"{shown} is not a valid aggregate; use one of {', '.join(sorted(AGGREGATES))}"
+            + (f"; write: {line(near)}" if near else "")
+        )
+    return known
 
 
 def sum(column: ColumnName) -> Expr:
@@ -92,8 +113,9 @@ def count_distinct(column: ColumnName, *more: ColumnName) -> Expr:
     names = [plan.Literal(f"_{place}", pa.string()) for place in range(builtins.len(values))]
     pairs = [part for pair in zip(names, values, strict=True) for part in pair]
     whole = [plan.Call("is_not_null", (value,)) for value in values]
-    every = reduce(lambda one, other: plan.Call("and", (one, other)), whole)
-    rows = plan.Case(((every, plan.Call("struct", tuple(pairs))),), plan.Literal(None, pa.null()))
+    rows = plan.Case(
+        ((all_of(whole), plan.Call("struct", tuple(pairs))),), plan.Literal(None, pa.null())
+    )
     named = "_".join(map(plan.output_name, columns))
     return Expr(plan.Alias(plan.Agg("count_distinct", rows), named))
 

@@ -256,6 +256,4 @@ def collect_set(column: ColumnName) -> Expr:
     return collect_list(column).list.unique()
 
 
-_public = {name: globals()[name] for name in __all__}  # not what is imported
-helpful_functions(_public)
-globals().update(_public)
+helpful_functions(globals())

@@ -47,9 +47,7 @@ from fabric.plan.walk import walk_expr
 
 def has_aggregate(expr: plan.Expr) -> bool:
     """Whether an aggregate is anywhere in `expr`."""
-    if isinstance(expr, plan.Agg):
-        return True
-    return any(has_aggregate(child) for child in plan.children(expr))
+    return any(isinstance(part, plan.Agg) for part in walk_expr(expr))
 
 
 def aggregate(

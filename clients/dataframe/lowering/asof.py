@@ -25,7 +25,7 @@ from pyarrow import types as t
 
 from fabric.clients.dataframe.durations import parse_duration
 from fabric.clients.dataframe.expressions.literal import to_literal
-from fabric.clients.dataframe.expressions.types import Tolerance
+from fabric.clients.dataframe.expressions.types import Tolerance, all_of
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -140,10 +140,8 @@ def _keys(sides: _Sides, by: tuple[plan.Expr, ...], on: plan.Expr) -> tuple[plan
 
 def _with_keys(node: nodes.Node, join: Asof) -> nodes.Node:
     """The right rows that can match: those without a null among their keys."""
-    test: plan.Expr = plan.Call("is_not_null", (join.right_on,))
-    for key in join.right_by:
-        test = plan.Call("and", (test, plan.Call("is_not_null", (key,))))
-    return nodes.Filter(node, test, path="join_asof_*/keys")
+    known = [plan.Call("is_not_null", (key,)) for key in (join.right_on, *join.right_by)]
+    return nodes.Filter(node, all_of(known), path="join_asof_*/keys")
 
 
 # ---- numbers

@@ -7,12 +7,9 @@ first show it.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import NamedTuple
-
 import pyarrow as pa
 
-from fabric.clients.dataframe.durations import parse_duration
+from fabric.clients.dataframe.durations import Length, parse_duration
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -21,7 +18,6 @@ from fabric.plan.mend import free_name
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import is_date, is_timestamp
 
-Length = str | timedelta
 _DAYS = {"day": 1, "week": 7}
 _MONDAY = 4  # 1970-01-05
 _WINDOWS_MAX = 10_000
@@ -60,22 +56,17 @@ def _shown(value: plan.Expr) -> plan.Expr:
     return plan.Call("unix_micros", (plan.Cast(naive, pa.timestamp("us", "UTC")),))
 
 
-class Windows(NamedTuple):
-    """A window begins `every` so often, is `period` long, moved by `offset`; `closed` at a side,
-    called by its beginning or its end."""
-
-    every: Length
-    period: Length | None
-    offset: Length | None
-    closed: str
-    label: str
-
-
 def dynamic_windows(
-    source: nodes.Node, index: str, windows: Windows
+    source: nodes.Node,
+    index: str,
+    *,
+    every: Length,
+    period: Length | None,
+    offset: Length | None,
+    closed: str,
+    label: str,
 ) -> tuple[nodes.Node, plan.Expr]:
     """`source` with a row for each window of each row, and what the window is called."""
-    every, period, offset, closed, label = windows
     dtype = schema_of(source).field(index).type
     if not (is_date(dtype) or is_timestamp(dtype)):
         raise PlanError(f"group_by_dynamic needs a date or a time, and {index!r} is {dtype}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.clients.dataframe.expressions.types import PointOrRange, column_node
+from fabric.clients.dataframe.expressions.types import PointOrRange, all_of, column_node
 from fabric.clients.dataframe.lowering.checks import checked_types
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -44,12 +44,12 @@ def interval_condition(
     b = tuple(_by_output_name(join, expr) for expr in b)
     if len(a) == len(b):
         strict = closed != "both"
-        return _and(_below(a[0], b[1], strict), _below(b[0], a[1], strict))
+        return all_of([_below(a[0], b[1], strict), _below(b[0], a[1], strict)])
     point, (start, end) = (a[0], b) if len(a) == 1 else (b[0], a)
-    return _and(
+    return all_of([
         _below(start, point, closed in ("right", "none")),
         _below(point, end, closed in ("left", "none")),
-    )
+    ])  # fmt: skip
 
 
 def _side(given: Any, side: str) -> Side:
@@ -93,10 +93,6 @@ def _below(a: plan.Expr, b: plan.Expr, strict: bool) -> plan.Expr:
     return plan.Call("lt" if strict else "le", (a, b))
 
 
-def _and(a: plan.Expr, b: plan.Expr) -> plan.Expr:
-    return plan.Call("and", (a, b))
-
-
 def null_safe(join: nodes.Join) -> nodes.Node:
     """`join` with keys of which null equals null."""
     if join.condition is not None:
@@ -118,7 +114,7 @@ def null_safe(join: nodes.Join) -> nodes.Node:
         *(plan.Column(name) for name in keys),
     )
     other = nodes.Select(beside, exprs, path="join_*/right")
-    hashes, equal = [], None
+    hashes, equal = [], list[plan.Expr]()
     for mine, name in zip(join.left_keys, keys, strict=True):
         theirs = plan.Column(name)
         types = type_of(mine, left), type_of(theirs, schema_of(other))
@@ -127,13 +123,12 @@ def null_safe(join: nodes.Join) -> nodes.Node:
             raise PlanError(f"join: {types[0]} and {types[1]} can't be made equal; cast one side")
         pair = (plan.Cast(mine, common), plan.Cast(theirs, common))
         hashes.append(pair)
-        same = plan.Call("eq_null_safe", (mine, theirs))
-        equal = same if equal is None else plan.Call("and", (equal, same))
+        equal.append(plan.Call("eq_null_safe", (mine, theirs)))
     made = nodes.Join(
         join.left, other,
         (plan.Call("hash", tuple(mine for mine, _ in hashes)),),
         (plan.Call("hash", tuple(theirs for _, theirs in hashes)),),
-        join.how, join.suffix, join.strategy, equal, path="join_*/join",
+        join.how, join.suffix, join.strategy, all_of(equal), path="join_*/join",
     )  # fmt: skip
     if join.how in ("semi", "anti"):
         return made

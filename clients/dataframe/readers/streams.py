@@ -272,7 +272,7 @@ def replay(
     for column in filter(None, (time, split_by)):
         if column not in names:
             raise unknown_name(column, names, "replay")
-    return _frame(StreamScan(source, node.schema), frame.given_session)
+    return DataFrame.of(StreamScan(source, node.schema), session=frame.given_session)
 
 
 def _just_read(frame: Any) -> Scan:
@@ -338,8 +338,4 @@ def _stream(
         from fabric.io.readers import stream_schema  # for start-up time
 
         schema = stream_schema(source)
-    return _frame(StreamScan(source, to_schema(schema, "read_stream")), session)
-
-
-def _frame(node: Node, session: Session | None) -> DataFrame:
-    return DataFrame.of(node, None, session)
+    return DataFrame.of(StreamScan(source, to_schema(schema, "read_stream")), session=session)

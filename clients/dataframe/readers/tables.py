@@ -40,7 +40,7 @@ def read_arrow(data: TableLike, *, session: Session | None = None) -> DataFrame:
     >>> read_arrow(pa.table({"a": [1, 2]})).columns
     ['a']
     """
-    return _frame(memory_scan(data), session)
+    return DataFrame.of(memory_scan(data), session=session)
 
 
 def read_flight(
@@ -68,7 +68,7 @@ def read_dataset(name: str, *, session: Session | None = None) -> DataFrame:
     """Rows of a dataset of the fabric that `session` (or the newest one) is connected to."""
     chosen = session or default_session()
     schema = chosen.dataset_schema(name)
-    return _frame(nodes.Scan(sources.DatasetSource(name), schema), chosen)
+    return DataFrame.of(nodes.Scan(sources.DatasetSource(name), schema), session=chosen)
 
 
 def date_range(
@@ -85,44 +85,42 @@ def date_range(
     >>> date_range(date(2024, 1, 31), date(2024, 4, 1), "1mo").collect()["date"].to_pylist()
     [datetime.date(2024, 1, 31), datetime.date(2024, 2, 29), datetime.date(2024, 3, 31)]
     """
-    return _frame(memory_scan(pa.table({name: times_between(start, end, every, closed)})), session)
+    dates = pa.table({name: times_between(start, end, every, closed)})
+    return DataFrame.of(memory_scan(dates), session=session)
 
 
 def _scan(source: sources.Source, session: Session | None) -> DataFrame:
     from fabric.io.sources import source_schema  # for start-up time: it brings Flight and files
 
-    return _frame(nodes.Scan(source, source_schema(source)), session)
-
-
-def _frame(node: nodes.Scan, session: Session | None) -> DataFrame:
-    return DataFrame.of(node, None, session)
+    return DataFrame.of(nodes.Scan(source, source_schema(source)), session=session)
 
 
 def from_pandas(frame: pandas.DataFrame, *, session: Session | None = None) -> DataFrame:
     """Rows of a pandas DataFrame, without its index."""
-    return _frame(memory_scan(pa.Table.from_pandas(frame, preserve_index=False)), session)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return DataFrame.of(memory_scan(table), session=session)
 
 
 def from_arrow(data: TableLike, *, session: Session | None = None) -> DataFrame:
     """Rows of a pyarrow table, or of whatever `read_arrow` takes."""
-    return _frame(memory_scan(data), session)
+    return DataFrame.of(memory_scan(data), session=session)
 
 
 def from_dict(data: Mapping[str, Iterable[Any]], *, session: Session | None = None) -> DataFrame:
     """Rows of a dict of lists, a column each; see `read_arrow`."""
-    return _frame(memory_scan(data), session)
+    return DataFrame.of(memory_scan(data), session=session)
 
 
 def from_dicts(data: Sequence[Mapping[str, Any]], *, session: Session | None = None) -> DataFrame:
     """Rows of a list of dicts, which need not have the same keys; see `read_arrow`."""
-    return _frame(memory_scan(data), session)
+    return DataFrame.of(memory_scan(data), session=session)
 
 
 def from_polars(
     data: polars.DataFrame | polars.LazyFrame, *, session: Session | None = None
 ) -> DataFrame:
     """Rows of a Polars DataFrame, or of a LazyFrame, which is collected now."""
-    return _frame(memory_scan(data), session)
+    return DataFrame.of(memory_scan(data), session=session)
 
 
 _ROWS_MAX = 100_000_000

@@ -12,7 +12,7 @@ from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.durations import Length, maybe_us, us
 from fabric.clients.dataframe.expressions.literal import SchemaLike
 from fabric.clients.dataframe.expressions.types import Aggregates, IntoExpr
-from fabric.clients.dataframe.functions.aggregates import ALIASES
+from fabric.clients.dataframe.functions.aggregates import registry_name
 from fabric.clients.dataframe.lowering.aggregates import (
     DOMAINS,
     Windows,
@@ -37,8 +37,7 @@ from fabric.clients.dataframe.windows import window_of
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.event_windows import Trigger, Window
-from fabric.plan.faults import nearest, quoted
-from fabric.plan.functions import AGGREGATES
+from fabric.plan.faults import quoted
 from fabric.plan.nodes import Domain, Late
 from fabric.plan.printer import expr_text
 from fabric.plan.python import column_text
@@ -273,7 +272,6 @@ def _listed(exprs: Sequence[plan.Expr]) -> str:
 
 def _by_name(column: str, function: str) -> plan.Expr:
     """PySpark's ``{"x": "sum"}``; the output is called ``sum(x)`` as there."""
-    known = [*AGGREGATES, *ALIASES]
     if not isinstance(function, str):
         raise PlanError(
             f"agg: {quoted(column)} needs the name of one aggregate, got {function!r}; for several "
@@ -281,13 +279,9 @@ def _by_name(column: str, function: str) -> plan.Expr:
         )
     if function in ("n_unique", "nunique"):
         return plan.Alias(n_unique_of(plan.Column(column)), f"{function}({column})")
-    name = ALIASES.get(function, function)
-    if name not in AGGREGATES:
-        near = nearest(function, known)
-        line = f"; write: {{{quoted(column)}: {quoted(near)}}}" if near else ""
-        raise PlanError(
-            f'agg: {{"{column}": "{function}"}} is not a valid aggregate; use one of '
-            f"{', '.join(sorted(AGGREGATES))}{line}"
-        )
+    name = registry_name(
+        function, f'agg: {{"{column}": "{function}"}}',
+        lambda near: f"{{{quoted(column)}: {quoted(near)}}}",
+    )  # fmt: skip
     source = None if column == "*" else plan.Column(column)
     return plan.Alias(plan.Agg(name, source), f"{function}({column})")

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.durations import Length
 from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.expressions.types import Aggregates, IntoExpr, ManyColumns, ManyNames
-from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows
+from fabric.clients.dataframe.lowering.buckets import dynamic_windows
 from fabric.clients.dataframe.lowering.describe import described
 from fabric.clients.dataframe.names import call_text, choice, known_one
 from fabric.clients.dataframe.verbs.group_by import GroupBy
@@ -96,8 +97,10 @@ class GroupVerbs(RowVerbs):
                 "windows of a stream go by its watermark; write: .with_watermark("
                 f'{quoted(index_column)}, "5 seconds").group_by(...).window({quoted(str(every))})'
             )
-        windows = Windows(every, period, offset, closed, label)
-        node, start = dynamic_windows(self._node, index_column, windows)
+        node, start = dynamic_windows(
+            self._node, index_column, every=every, period=period, offset=offset, closed=closed,
+            label=label,
+        )  # fmt: skip
         keys = args.expressions(args.flatten([group_by]), {}, self.schema)
         return GroupBy(self._then(node), (*keys, plan.Alias(start, index_column)))
 

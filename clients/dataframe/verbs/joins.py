@@ -11,6 +11,7 @@ from fabric.clients.dataframe.expressions.types import (
     PointOrRange,
     Predicates,
     Tolerance,
+    all_of,
 )
 from fabric.clients.dataframe.lowering.asof import Asof, asof
 from fabric.clients.dataframe.lowering.joins import interval_condition, null_safe
@@ -87,13 +88,13 @@ class JoinVerbs(Verbs):
         kind = args.join_how(how)
         text(suffix, "join", "suffix")
         condition = None if where is None else args.predicate([where], {}, "join")
-        left: Keys = ()
-        right: Keys = ()
+        left = right = Keys()
         given = any(key is not None for key in (on, left_on, right_on))
         pairs = args.pairs_of(on, self.columns, other.columns) if on is not None else None
         if pairs is not None and left_on is None and right_on is None:
             left, right, more = pairs
-            condition = _both(condition, more)
+            conditions = [one for one in (condition, more) if one is not None]
+            condition = all_of(conditions) if conditions else None
         elif given or (condition is None and kind != "cross"):
             left, right = args.join_keys(on, left_on, right_on)
         lookup = None if condition is not None or not left else _LOOKUPS.get(kind)
@@ -234,13 +235,6 @@ def _equal_keys(by: Any, left_by: Any, right_by: Any, verb: str) -> tuple[Keys, 
 def _looks_up(stream: nodes.Node, table: nodes.Node) -> bool:
     """Whether it is a stream and a table, which is read whole before the stream begins."""
     return stream_of(stream) is not None and stream_of(table) is None
-
-
-def _both(one: plan.Expr | None, other: plan.Expr | None) -> plan.Expr | None:
-    """Both conditions, as far as there are any."""
-    if one is None or other is None:
-        return one if other is None else other
-    return plan.Call("and", (one, other))
 
 
 class SetVerbs(Verbs):

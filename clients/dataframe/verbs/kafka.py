@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.formats import to_format
-from fabric.clients.dataframe.names import choice, column_name, text
+from fabric.clients.dataframe.names import choice, column_name, column_names, text
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan.expr import Column
@@ -25,9 +25,9 @@ from fabric.plan.nodes import Changes, Node
 from fabric.plan.places import RAW, RowFormat
 from fabric.plan.schema import schema_of
 from fabric.plan.stream_facts import stream_of
-from fabric.plan.targets import DatasetTarget, Guarantee, KafkaTarget
+from fabric.plan.targets import DatasetTarget, Guarantee, KafkaTarget, PostgresTarget
 
-Upserts = TypeVar("Upserts", KafkaTarget, DatasetTarget)
+Upserts = TypeVar("Upserts", KafkaTarget, DatasetTarget, PostgresTarget)
 
 if TYPE_CHECKING:
     from fabric.clients.job.job import Job
@@ -188,8 +188,8 @@ def kafka_target(
         topic=name,
         topic_column=column,
         value=settled(to_format(format, verb), name, reads=False),
-        columns=_columns(given.get("columns", ()), verb),
-        key=_columns(key, verb),
+        columns=column_names(given.get("columns", ()), verb),
+        key=column_names(key, verb),
         key_format=settled(key_format, name, "key", reads=False),
         partition_column=partition,
         headers=column_name(given.get("headers", ""), f"{verb}: headers"),
@@ -225,11 +225,6 @@ def _name_or_column(given: Any, verb: str, name: str) -> tuple[str, str]:
     raise PlanError(
         f'{verb}: {name} must be a string or a column, as in col("{name}"); got {given!r}'
     )
-
-
-def _columns(given: Any, verb: str) -> tuple[str, ...]:
-    names = [given] if isinstance(given, str | Expr) or not isinstance(given, Iterable) else given
-    return tuple(column_name(name, verb) for name in names)
 
 
 def _seconds(given: Mapping[str, Any], name: str, default: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import pyarrow as pa
 from pyarrow import types as t
@@ -215,17 +215,10 @@ def _at_least(tests: list[plan.Call], thresh: int) -> plan.Expr:
     return plan.Call("ge", (total, plan.Literal(thresh, pa.int32())))
 
 
-def _is_number(dtype: object) -> bool:
-    inner = plain(dtype)
-    return bool(t.is_integer(inner) or t.is_floating(inner) or t.is_decimal(inner))
+def _is_number(dtype: pa.DataType) -> bool:
+    return _kind(dtype) == "number"
 
 
-@overload
-def _fitting(value: IntoExpr, dtype: pa.DataType, name: str) -> plan.Expr: ...
-@overload
-def _fitting(
-    value: IntoExpr, dtype: pa.DataType, name: str, *, strict: bool
-) -> plan.Expr | None: ...
 def _fitting(
     value: IntoExpr, dtype: pa.DataType, name: str, *, strict: bool = True
 ) -> plan.Expr | None:
@@ -247,7 +240,7 @@ def _fitting(
     wanted = plain(dtype)
     try:
         held = scalar_of(plan.Literal(node.value, wanted)).as_py()
-        same = held == node.value or _is_nan(value)
+        same = held == node.value or (isinstance(value, float) and math.isnan(value))
     except ValueError:
         same = False
     if not same:
@@ -256,10 +249,6 @@ def _fitting(
             f'for example .fill_null({{"other": {value!r}}}), or cast {quoted(name)} before'
         )
     return plan.Literal(held, wanted)
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _kind(dtype: pa.DataType) -> str:

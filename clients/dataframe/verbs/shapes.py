@@ -10,7 +10,7 @@ import pyarrow as pa
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.expressions.literal import SchemaLike
 from fabric.clients.dataframe.expressions.types import IntoExpr, ManyColumns
-from fabric.clients.dataframe.functions.aggregates import ALIASES
+from fabric.clients.dataframe.functions.aggregates import registry_name
 from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
 from fabric.clients.dataframe.lowering.map import map_batches
@@ -26,8 +26,7 @@ from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.pivot import pivot_values
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-from fabric.plan.faults import nearest, quoted
-from fabric.plan.functions import AGGREGATES
+from fabric.plan.faults import quoted
 
 Names = str | Iterable[str]
 
@@ -235,12 +234,7 @@ def _aggregate(function: str) -> Any:
     """A maker of the aggregate of that name over a column."""
     if function == "len":
         return lambda _: plan.Agg("count", None)
-    name = ALIASES.get(function, function)
-    if name not in AGGREGATES:
-        near = nearest(function, [*AGGREGATES, *ALIASES])
-        line = f"; write: aggregate_function={quoted(near)}" if near else ""
-        raise PlanError(
-            f"pivot: {function!r} is not a valid aggregate; use one of "
-            f"{', '.join(sorted(AGGREGATES))}{line}"
-        )
+    name = registry_name(
+        function, f"pivot: {function!r}", lambda near: f"aggregate_function={quoted(near)}"
+    )
     return lambda column: plan.Agg(name, plan.Column(column))

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe.arguments import FileOption, roots_of
-from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.names import (
     call_text,
-    column_name,
+    column_names,
     known_names,
     text,
 )
@@ -232,8 +231,7 @@ class WritingVerbs(Verbs):
                 "materialize keeps the newest rows of a stream, and this is a table; write: "
                 f".write_dataset({quoted(name)})"
             )
-        given = [key] if isinstance(key, str | Expr) or not isinstance(key, Iterable) else key
-        keys = tuple(column_name(each, "materialize: key") for each in given)
+        keys = column_names(key, "materialize: key")
         known_names(
             keys, schema_of(self._node).names, "materialize: key",
             lambda names: call_text("materialize", name, key=names),
