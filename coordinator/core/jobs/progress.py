@@ -191,7 +191,7 @@ class Progress:
     def attached(self, agent: Agent, held: Iterable[pb.TaskReport], now: float) -> list[Effect]:
         """Make what an agent says it has and what it should have the same."""
         by_task = {(r.key.job_id, r.key.stage, r.key.task, r.key.attempt): r for r in held}
-        effects = self.streams.attached(agent, now)
+        effects = self.streams.attached(now)
         for job in list(self._registry.jobs.values()):
             lost = self._reconcile(job, agent, by_task)
             if job.active and job.stopping is None:

@@ -18,7 +18,7 @@ from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.agents.validation import wrong_ack
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
-from fabric.coordinator.core.effects import Effect
+from fabric.coordinator.core.effects import CheckpointEffects, Effect
 from fabric.coordinator.core.events import CheckpointVerified, ManifestWritten
 from fabric.coordinator.core.jobs.checkpoint_orders import CheckpointOrders, is_in, turn_of
 from fabric.coordinator.core.jobs.endings import Endings
@@ -146,11 +146,15 @@ class Streams:
         return self._orders.follow(job, job.stream.checkpoints.release(), now)
 
     def tick(self, now: float) -> list[Effect]:
-        """Let time pass."""
+        """Let time pass; one that stops still publishes what is complete."""
+        return self._each(lambda checkpoints: checkpoints.tick(now), now)
+
+    def _each(self, tell: Callable[[Checkpoints], CheckpointEffects], now: float) -> list[Effect]:
+        """What follows from what the checkpoints of every stream are told."""
         effects: list[Effect] = []
         for job in self._registry.active():
-            if job.stream is not None:  # one that stops still publishes what is complete
-                effects += self._orders.follow(job, job.stream.checkpoints.tick(now), now)
+            if job.stream is not None:
+                effects += self._orders.follow(job, tell(job.stream.checkpoints), now)
         return effects
 
     # ---- what agents and storage say
@@ -234,24 +238,13 @@ class Streams:
                 effects = checkpoints.restoration.verified(number, manifest, now)
         return self._orders.follow(job, effects, now)
 
-    def attached(self, agent: Agent, now: float) -> list[Effect]:
-        """Tell an agent again what its tasks may not have heard."""
-        effects: list[Effect] = []
-        for job in self._registry.active():
-            if job.stream is not None:
-                told = job.stream.checkpoints.remind()
-                effects += self._orders.follow(
-                    job, [*told, *job.stream.checkpoints.outstanding()], now
-                )
-        return effects
+    def attached(self, now: float) -> list[Effect]:
+        """Tell agents again what the tasks of one that attached may not have heard."""
+        return self._each(lambda told: [*told.remind(), *told.outstanding()], now)
 
     def agent_lost(self, now: float) -> list[Effect]:
         """Publishing may be repeated, so another agent finishes what a lost one began."""
-        effects: list[Effect] = []
-        for job in self._registry.active():
-            if job.stream is not None:
-                effects += self._orders.follow(job, job.stream.checkpoints.outstanding(), now)
-        return effects
+        return self._each(Checkpoints.outstanding, now)
 
     # ---- what is to be done
 
