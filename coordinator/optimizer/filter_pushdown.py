@@ -21,6 +21,7 @@ from fabric.coordinator.optimizer.expressions import (
     substitute,
 )
 from fabric.coordinator.optimizer.nodes import exact_columns, filtered, moved_filter
+from fabric.coordinator.optimizer.passes import over
 from fabric.plan.expr import Alias, Column, Expr, Over, output_name
 from fabric.plan.nodes import (
     Aggregate,
@@ -41,7 +42,8 @@ from fabric.plan.sources import FileSource
 from fabric.plan.total import total
 
 
-def merge_filters(node: Node) -> Node:
+@over(Filter, Filter)
+def merge_filters(node: Filter, inner: Filter) -> Node:
     """One filter instead of two.
 
         Filter(q)        Filter(p and q)
@@ -53,17 +55,14 @@ def merge_filters(node: Node) -> Node:
 
     Merge one pair; `node` itself when it does not match.
     """
-    match node:
-        case Filter(input=Filter(input=source, predicate=inner), predicate=outer):
-            merged = conjoin([*conjuncts(inner), *conjuncts(outer)])
-            if not total(outer, schema_of(source)) or not fits(merged):
-                return node
-            return replace(node, input=source, predicate=merged)
-        case _:
-            return node
+    merged = conjoin([*conjuncts(inner.predicate), *conjuncts(node.predicate)])
+    if not total(node.predicate, schema_of(inner.input)) or not fits(merged):
+        return node
+    return replace(node, input=inner.input, predicate=merged)
 
 
-def filter_below_select(node: Node) -> Node:
+@over(Filter, Select)
+def filter_below_select(node: Filter, select: Select) -> Node:
     """Filter before columns are computed, not after.
 
         Filter(p(b) and q(c))               Filter(q(c))
@@ -76,15 +75,12 @@ def filter_below_select(node: Node) -> Node:
 
     Swap one pair; `node` itself when nothing can move.
     """
-    match node:
-        case Filter(input=Select(exprs=exprs) as select):
-            values = passed_through(exprs)
-            return _moved_below(node, select, values, values)
-        case _:
-            return node
+    values = passed_through(select.exprs)
+    return _moved_below(node, select, values, values)
 
 
-def filter_below_with_columns(node: Node) -> Node:
+@over(Filter, WithColumns)
+def filter_below_with_columns(node: Filter, added: WithColumns) -> Node:
     """Filter before columns are added, not after.
 
         Filter(p(a) and q(c))         Filter(q(c))
@@ -96,15 +92,12 @@ def filter_below_with_columns(node: Node) -> Node:
 
     Swap one pair; `node` itself when nothing can move.
     """
-    match node:
-        case Filter(input=WithColumns(input=source, exprs=exprs) as added):
-            names = frozenset(schema_of(source).names) - {output_name(expr) for expr in exprs}
-            return _moved_below(node, added, names)
-        case _:
-            return node
+    names = frozenset(schema_of(added.input).names) - set(map(output_name, added.exprs))
+    return _moved_below(node, added, names)
 
 
-def filter_below_exchange(node: Node) -> Node:
+@over(Filter, Exchange)
+def filter_below_exchange(node: Filter, exchange: Exchange) -> Node:
     """Filter before the network, not after it.
 
         Filter(p)          Exchange(k)
@@ -116,14 +109,13 @@ def filter_below_exchange(node: Node) -> Node:
 
     Swap one pair; `node` itself when it does not match.
     """
-    match node:
-        case Filter(input=Exchange(input=source, kind=kind) as exchange) if kind != "forward":
-            return replace(exchange, input=replace(node, input=source))
-        case _:
-            return node
+    if exchange.kind == "forward":
+        return node
+    return replace(exchange, input=replace(node, input=exchange.input))
 
 
-def filter_below_union(node: Node) -> Node:
+@over(Filter, Union)
+def filter_below_union(node: Filter, union: Union) -> Node:
     """Filter every input of a union instead of its output.
 
         Filter(p)         Union
@@ -137,23 +129,19 @@ def filter_below_union(node: Node) -> Node:
 
     Swap one pair; `node` itself when it does not match.
     """
-    match node:
-        case Filter(input=Union(inputs=inputs) as union, predicate=predicate):
-            schema = schema_of(union)
-            below: list[Node] = []
-            for source in inputs:
-                found = schema_of(source)
-                if found.types != schema.types:
-                    return node
-                names = dict(zip(schema.names, found.names, strict=True))
-                part = renamed(predicate, names)
-                below.append(replace(node, input=source, predicate=part))
-            return replace(union, inputs=tuple(below))
-        case _:
+    schema = schema_of(union)
+    below: list[Node] = []
+    for source in union.inputs:
+        found = schema_of(source)
+        if found.types != schema.types:
             return node
+        names = dict(zip(schema.names, found.names, strict=True))
+        below.append(replace(node, input=source, predicate=renamed(node.predicate, names)))
+    return replace(union, inputs=tuple(below))
 
 
-def filter_below_aggregate(node: Node) -> Node:
+@over(Filter, Aggregate)
+def filter_below_aggregate(node: Filter, grouped: Aggregate) -> Node:
     """Filter rows of groups that would be dropped, before grouping.
 
         Filter(p(k) and q(n))           Filter(q(n))
@@ -167,17 +155,16 @@ def filter_below_aggregate(node: Node) -> Node:
 
     Swap one pair; `node` itself when nothing can move.
     """
-    match node:
-        case Filter(input=Aggregate(input=source, keys=keys, phase="single") as grouped) if keys:
-            exact = exact_columns(schema_of(source))
-            found = passed_through(keys)
-            values = {name: column for name, column in found.items() if column.name in exact}
-            return _moved_below(node, grouped, values, values)
-        case _:
-            return node
+    if not grouped.keys or grouped.phase != "single":
+        return node
+    exact = exact_columns(schema_of(grouped.input))
+    found = passed_through(grouped.keys)
+    values = {name: column for name, column in found.items() if column.name in exact}
+    return _moved_below(node, grouped, values, values)
 
 
-def filter_below_window(node: Node) -> Node:
+@over(Filter, Window)
+def filter_below_window(node: Filter, window: Window) -> Node:
     """Filter whole partitions before a window looks at them.
 
         Filter(p(k) and q(n))             Filter(q(n))
@@ -191,24 +178,20 @@ def filter_below_window(node: Node) -> Node:
 
     Swap one pair; `node` itself when nothing can move.
     """
-    match node:
-        case Filter(input=Window(input=source) as window):
-            exact = exact_columns(schema_of(source))
-            names = _partition_columns(window).intersection(exact)
-            return _moved_below(node, window, names, only_total=True) if names else node
-        case _:
-            return node
+    names = _partition_columns(window).intersection(exact_columns(schema_of(window.input)))
+    return _moved_below(node, window, names, only_total=True) if names else node
 
 
 def _partition_columns(window: Window) -> frozenset[str]:
     """Columns among the keys; all functions of a window have the same."""
     first = window.exprs[0]
-    over = first.input if isinstance(first, Alias) else first
-    keys = over.partition_by if isinstance(over, Over) else ()
+    bare = first.input if isinstance(first, Alias) else first
+    keys = bare.partition_by if isinstance(bare, Over) else ()
     return frozenset(key.name for key in keys if isinstance(key, Column))
 
 
-def filter_below_explode(node: Node) -> Node:
+@over(Filter, Explode)
+def filter_below_explode(node: Filter, explode: Explode) -> Node:
     """Filter rows before their lists are taken apart.
 
         Filter(p(a) and q(e))        Filter(q(e))
@@ -222,15 +205,12 @@ def filter_below_explode(node: Node) -> Node:
 
     Swap one pair; `node` itself when nothing can move.
     """
-    match node:
-        case Filter(input=Explode(input=source, column=column) as explode):
-            names = frozenset(schema_of(source).names) - {column}
-            return _moved_below(node, explode, names, only_total=True)
-        case _:
-            return node
+    names = frozenset(schema_of(explode.input).names) - {explode.column}
+    return _moved_below(node, explode, names, only_total=True)
 
 
-def filter_below_sort(node: Node) -> Node:
+@over(Filter, Sort)
+def filter_below_sort(node: Filter, sort: Sort) -> Node:
     """Filter before sorting, not after.
 
         Filter(p)      Sort(k)
@@ -242,14 +222,11 @@ def filter_below_sort(node: Node) -> Node:
 
     Swap one pair; `node` itself when it does not match.
     """
-    match node:
-        case Filter(input=Sort(input=source) as sort):
-            return replace(sort, input=replace(node, input=source))
-        case _:
-            return node
+    return replace(sort, input=replace(node, input=sort.input))
 
 
-def filter_below_distinct(node: Node) -> Node:
+@over(Filter, Distinct)
+def filter_below_distinct(node: Filter, distinct: Distinct) -> Node:
     """Filter before looking for different rows, not after.
 
         Filter(p)      Distinct
@@ -261,14 +238,11 @@ def filter_below_distinct(node: Node) -> Node:
 
     Swap one pair; `node` itself when nothing can move.
     """
-    match node:
-        case Filter(input=Distinct(input=source) as distinct):
-            return _moved_below(node, distinct, exact_columns(schema_of(source)))
-        case _:
-            return node
+    return _moved_below(node, distinct, exact_columns(schema_of(distinct.input)))
 
 
-def filter_into_scan(node: Node) -> Node:
+@over(Filter, Scan)
+def filter_into_scan(node: Filter, scan: Scan) -> Node:
     """Filter while reading files.
 
         Filter(p)                    Scan(files, predicate=p)
@@ -280,16 +254,14 @@ def filter_into_scan(node: Node) -> Node:
 
     Merge one pair; `node` itself when it does not match.
     """
-    match node:
-        case Filter(input=Scan(source=FileSource()) as scan, predicate=predicate):
-            if scan.predicate is None:
-                return replace(scan, predicate=predicate)
-            merged = conjoin([*conjuncts(scan.predicate), *conjuncts(predicate)])
-            if not total(predicate, scan.schema) or not fits(merged):
-                return node
-            return replace(scan, predicate=merged)
-        case _:
-            return node
+    if not isinstance(scan.source, FileSource):
+        return node
+    if scan.predicate is None:
+        return replace(scan, predicate=node.predicate)
+    merged = conjoin([*conjuncts(scan.predicate), *conjuncts(node.predicate)])
+    if not total(node.predicate, scan.schema) or not fits(merged):
+        return node
+    return replace(scan, predicate=merged)
 
 
 def _moved_below(

@@ -20,6 +20,7 @@ from fabric.coordinator.optimizer.expressions import (
 from fabric.coordinator.optimizer.join_chain import sides_of
 from fabric.coordinator.optimizer.join_conditions import key_pair
 from fabric.coordinator.optimizer.nodes import exact_columns, filtered, join_names, moved_filter
+from fabric.coordinator.optimizer.passes import over
 from fabric.plan.expr import Call, Cast, Column, Expr, IsIn, columns_of
 from fabric.plan.nodes import Filter, Join, JoinHow, Node
 from fabric.plan.nodes.join import merged_keys
@@ -39,7 +40,8 @@ _STRICT = frozenset(
 """Null whenever an argument is null."""
 
 
-def outer_to_inner(node: Node) -> Node:
+@over(Filter, Join)
+def outer_to_inner(node: Filter, join: Join) -> Node:
     """No rows without a partner where a filter above drops them all.
 
         Filter(p(r))        Filter(p(r))
@@ -54,14 +56,12 @@ def outer_to_inner(node: Node) -> Node:
 
     Change the kind of one join; `node` itself when it does not match.
     """
-    match node:
-        case Filter(input=Join(how="left" | "right" | "full") as join, predicate=predicate):
-            how = _without_lone_rows(join, predicate)
-            if how == join.how or not _keys_stay(join, how):
-                return node
-            return replace(node, input=replace(join, how=how))
-        case _:
-            return node
+    if join.how not in ("left", "right", "full"):
+        return node
+    how = _without_lone_rows(join, node.predicate)
+    if how == join.how or not _keys_stay(join, how):
+        return node
+    return replace(node, input=replace(join, how=how))
 
 
 def _without_lone_rows(join: Join, predicate: Expr) -> JoinHow:
@@ -119,7 +119,8 @@ def _is_null(expr: Expr, names: frozenset[str]) -> bool:
     return False
 
 
-def filter_into_join(node: Node) -> Node:
+@over(Filter, Join)
+def filter_into_join(node: Filter, join: Join) -> Node:
     """Join by keys where a filter above asks for equal values.
 
         Filter(l = r and q)        Filter(q)
@@ -133,30 +134,29 @@ def filter_into_join(node: Node) -> Node:
 
     Turn equalities into keys; `node` itself when there are none.
     """
-    match node:
-        case Filter(input=Join(how="inner" | "cross") as join, predicate=predicate):
-            schema = schema_of(join)
-            found, kept = [], []
-            for part in conjuncts(predicate):
-                pair = key_pair(part, join)
-                if pair is not None and total(part, schema):
-                    found.append(pair)
-                else:
-                    kept.append(part)
-            if not found:
-                return node
-            keyed = replace(
-                join,
-                how="inner",
-                left_keys=(*join.left_keys, *(left for left, _ in found)),
-                right_keys=(*join.right_keys, *(right for _, right in found)),
-            )
-            return filtered(node, keyed, kept)
-        case _:
-            return node
+    if join.how not in ("inner", "cross"):
+        return node
+    schema = schema_of(join)
+    found, kept = [], []
+    for part in conjuncts(node.predicate):
+        pair = key_pair(part, join)
+        if pair is not None and total(part, schema):
+            found.append(pair)
+        else:
+            kept.append(part)
+    if not found:
+        return node
+    keyed = replace(
+        join,
+        how="inner",
+        left_keys=(*join.left_keys, *(left for left, _ in found)),
+        right_keys=(*join.right_keys, *(right for _, right in found)),
+    )
+    return filtered(node, keyed, kept)
 
 
-def filter_below_join(node: Node) -> Node:
+@over(Filter, Join)
+def filter_below_join(node: Filter, join: Join) -> Node:
     """Filter the sides of a join instead of its output.
 
         Filter(p(l) and q(r) and s(l, r))        Filter(s(l, r))
@@ -174,29 +174,26 @@ def filter_below_join(node: Node) -> Node:
 
     Move parts to the sides; `node` itself when nothing can move.
     """
-    match node:
-        case Filter(input=Join() as join, predicate=predicate):
-            schema = schema_of(join)
-            left, right = join_names(join)
-            to_left: list[Expr] = []
-            to_right: list[Expr] = []
-            rest = [predicate]
-            if join.how in _LEFT:
-                to_left, rest = split(predicate, schema, reads_only(left), only_total=True)
-            if join.how in _RIGHT and rest:
-                to_right, rest = split(conjoin(rest), schema, reads_only(right), only_total=True)
-            if not to_left and not to_right:
-                return node
-            on_left, on_right = _of_side(to_left, left), _of_side(to_right, right)
-            keys = _equal_columns(join)
-            below = replace(
-                join,
-                left=_side(node, join.left, [*on_left, *_of_keys(on_right, _swapped(keys))]),
-                right=_side(node, join.right, [*on_right, *_of_keys(on_left, keys)]),
-            )
-            return filtered(node, below, rest)
-        case _:
-            return node
+    schema = schema_of(join)
+    left, right = join_names(join)
+    to_left: list[Expr] = []
+    to_right: list[Expr] = []
+    rest = [node.predicate]
+    if join.how in _LEFT:
+        to_left, rest = split(node.predicate, schema, reads_only(left), only_total=True)
+    if join.how in _RIGHT and rest:
+        to_right, rest = split(conjoin(rest), schema, reads_only(right), only_total=True)
+    if not to_left and not to_right:
+        return node
+    on_left, on_right = _of_side(to_left, left), _of_side(to_right, right)
+    keys = _equal_columns(join)
+    swapped = {value: key for key, value in keys.items()}
+    below = replace(
+        join,
+        left=_side(node, join.left, [*on_left, *_of_keys(on_right, swapped)]),
+        right=_side(node, join.right, [*on_right, *_of_keys(on_left, keys)]),
+    )
+    return filtered(node, below, rest)
 
 
 def _equal_columns(join: Join) -> dict[str, str]:
@@ -213,10 +210,6 @@ def _equal_columns(join: Join) -> dict[str, str]:
     }
 
 
-def _swapped(names: dict[str, str]) -> dict[str, str]:
-    return {value: key for key, value in names.items()}
-
-
 def _of_keys(parts: Sequence[Expr], names: dict[str, str]) -> list[Expr]:
     """Parts that read key columns only, said of the other side's."""
     return _of_side([part for part in parts if columns_of(part) and reads_only(names)(part)], names)
@@ -230,7 +223,8 @@ def _side(node: Filter, side: Node, parts: Sequence[Expr]) -> Node:
     return moved_filter(node, side, parts) if parts else side
 
 
-def imply_filters(node: Node) -> Node:
+@over(Filter, Join)
+def imply_filters(node: Filter, join: Join) -> Node:
     """What alternatives say about one side, said to that side.
 
         Filter((l = 1 and r = 2) or (l = 3 and r = 4))        Filter((...) or (...)
@@ -244,21 +238,19 @@ def imply_filters(node: Node) -> Node:
 
     Add what is implied; `node` itself when nothing is.
     """
-    match node:
-        case Filter(input=Join(how="inner" | "cross" | "semi" | "left") as join):
-            parts = conjuncts(node.predicate)
-            schema = schema_of(join)
-            sides = sides_of(join)
-            added: list[Expr] = []
-            for part in parts:
-                choices = _alternatives(part)
-                if len(choices) > 1 and total(part, schema):
-                    found = [_implied(choices, names) for names in sides]
-                    added += [one for one in found if one is not None]
-            merged = conjoin([*parts, *added])
-            return replace(node, predicate=merged) if added and fits(merged) else node
-        case _:
-            return node
+    if join.how not in ("inner", "cross", "semi", "left"):
+        return node
+    parts = conjuncts(node.predicate)
+    schema = schema_of(join)
+    sides = sides_of(join)
+    added: list[Expr] = []
+    for part in parts:
+        choices = _alternatives(part)
+        if len(choices) > 1 and total(part, schema):
+            found = [_implied(choices, names) for names in sides]
+            added += [one for one in found if one is not None]
+    merged = conjoin([*parts, *added])
+    return replace(node, predicate=merged) if added and fits(merged) else node
 
 
 def _alternatives(part: Expr) -> list[Expr]:

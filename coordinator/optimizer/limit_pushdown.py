@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from fabric.coordinator.optimizer.passes import Note
+from fabric.coordinator.optimizer.passes import Note, over
 from fabric.plan.nodes import (
     Exchange,
     Explode,
@@ -26,7 +26,8 @@ from fabric.plan.walk import rewrite, walk
 _ROWS_MAX = 1 << 40
 
 
-def merge_limits(node: Node) -> Node:
+@over(Limit, Limit)
+def merge_limits(node: Limit, below: Limit) -> Node:
     """One limit instead of two.
 
         Limit(n, offset)        Limit(min(n, m - offset), offset + skipped)
@@ -37,12 +38,8 @@ def merge_limits(node: Node) -> Node:
 
     Merge one pair; `node` itself when it does not match.
     """
-    match node:
-        case Limit(input=Limit(input=source, n=m, offset=skipped), n=n, offset=offset):
-            left = max(0, m - offset)
-            return replace(node, input=source, n=min(n, left), offset=offset + skipped)
-        case _:
-            return node
+    left = max(0, below.n - node.offset)
+    return replace(node, input=below.input, n=min(node.n, left), offset=node.offset + below.offset)
 
 
 def limit_below_select(node: Node) -> Node:

@@ -1,16 +1,17 @@
 """Rules at every node of a plan, until they rest.
 
-A `Rule` looks at one node and what is right below it. A `PlanRule` looks at a whole plan and tells
-each change by `note(before, after)`, which hands `after` back. A pass of `Passes` goes bottom-up. A
-rule never takes apart a node that has another parent, because that parent would need a copy: shared
-work stays shared.
+A `Rule` looks at one node and what is right below it; `over` says of which kinds these are. A
+`PlanRule` looks at a whole plan and tells each change by `note(before, after)`, which hands `after`
+back. A pass of `Passes` goes bottom-up. A rule never takes apart a node that has another parent,
+because that parent would need a copy: shared work stays shared.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
+from typing import TypeVar
 
 from fabric.cancellation import check_wanted
 from fabric.coordinator.optimizer.trace import Fired
@@ -25,8 +26,25 @@ PlanRule = Callable[[Node, Note], Node]
 Rules = Mapping[type, tuple[Rule, ...]]
 """Rules by the kind of node they look at."""
 
+A = TypeVar("A", bound=Node)
+B = TypeVar("B", bound=Node)
 _ROUNDS_MAX = 100
 _MOVES_MAX = 200
+
+
+def over(above: type[A], below: type[B]) -> Callable[[Callable[[A, B], Node]], Rule]:
+    """Make a rule of what is done to a node right over another; nodes of other kinds stay."""
+
+    def made(rule: Callable[[A, B], Node]) -> Rule:
+        @wraps(rule)
+        def checked(node: Node) -> Node:
+            if isinstance(node, above) and isinstance(child := node.children[0], below):
+                return rule(node, child)
+            return node
+
+        return checked
+
+    return made
 
 
 class Passes:

@@ -10,13 +10,15 @@ from collections import Counter
 from dataclasses import replace
 
 from fabric.coordinator.optimizer.expressions import fits, named, substitute, unaliased
+from fabric.coordinator.optimizer.passes import over
 from fabric.plan.expr import Column, Expr, Literal, columns_of, output_name
 from fabric.plan.nodes import Node, Select, WithColumns
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk_expr
 
 
-def merge_selects(node: Node) -> Node:
+@over(Select, Select)
+def merge_selects(node: Select, below: Select) -> Node:
     """One select instead of two.
 
         Select(g(b) as c)        Select(g(f(a)) as c)
@@ -29,15 +31,11 @@ def merge_selects(node: Node) -> Node:
 
     Merge one pair; `node` itself when it does not match.
     """
-    match node:
-        case Select(input=Select(input=source, exprs=inner), exprs=outer):
-            values = {output_name(expr): unaliased(expr) for expr in inner}
-            if not _may_merge(outer, values):
-                return node
-            merged = tuple(named(substitute(e, values), output_name(e)) for e in outer)
-            return replace(node, input=source, exprs=merged) if all(map(fits, merged)) else node
-        case _:
-            return node
+    values = {output_name(expr): unaliased(expr) for expr in below.exprs}
+    if not _may_merge(node.exprs, values):
+        return node
+    merged = tuple(named(substitute(e, values), output_name(e)) for e in node.exprs)
+    return replace(node, input=below.input, exprs=merged) if all(map(fits, merged)) else node
 
 
 def _may_merge(outer: tuple[Expr, ...], values: dict[str, Expr]) -> bool:
@@ -78,7 +76,8 @@ def drop_select(node: Node) -> Node:
             return node
 
 
-def merge_with_columns(node: Node) -> Node:
+@over(WithColumns, WithColumns)
+def merge_with_columns(node: WithColumns, below: WithColumns) -> Node:
     """Columns added in one step instead of two.
 
         WithColumns(g(a) as c)        WithColumns(f(a) as b, g(a) as c)
@@ -91,16 +90,11 @@ def merge_with_columns(node: Node) -> Node:
 
     Merge one pair; `node` itself when it does not match.
     """
-    match node:
-        case WithColumns(input=WithColumns() as below, exprs=upper):
-            if not _are_independent(node, below):
-                return node
-            overwrites = node.replace or below.replace
-            return replace(
-                node, input=below.input, exprs=(*below.exprs, *upper), replace=overwrites
-            )
-        case _:
-            return node
+    if not _are_independent(node, below):
+        return node
+    overwrites = node.replace or below.replace
+    exprs = (*below.exprs, *node.exprs)
+    return replace(node, input=below.input, exprs=exprs, replace=overwrites)
 
 
 def _are_independent(node: WithColumns, below: WithColumns) -> bool:
