@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fabric.operators.contract import Context, Snapshot, SnapshotReader
 from fabric.operators.snapshots import Joint, hashes_of, parts_of
 from fabric.operators.streams.accumulators import as_type
-from fabric.operators.streams.columns import grown
+from fabric.operators.streams.group_values import Numbers
 from fabric.state.column_stores import (
     ALL_TIMES,
     ColumnStore,
@@ -154,34 +154,29 @@ class Recency:
     """
 
     def __init__(self) -> None:
-        self._last: NDArray[np.int64] = np.empty(0, np.int64)
-        self._now = 0
+        self._last, self._now = Numbers(np.int64, 0), 0
 
     def met(self, ids: NDArray[np.int64]) -> None:
         """A batch has rows of these groups."""
         self._now += 1
-        self._reach(ids)
-        self._last[ids] = self._now
+        self._last.put(ids, self._now)
 
     def oldest(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of these groups make about the half that was not met for longest; one at least."""
-        self._reach(ids)
-        last = self._last[ids]
+        self._last.reach(ids)
+        last = self._last.values[ids]
         found: NDArray[np.bool_] = last <= np.median(last)
         return found
 
     def renumber(self, ids: NDArray[np.int64]) -> None:
         """From now on group i is the one that was ``ids[i]``; there are no others."""
-        self._reach(ids)
-        self._last = self._last[ids]
+        self._last.reach(ids)
+        self._last.values = self._last.values[ids]
 
     @property
     def nbytes(self) -> int:
         """Memory in use."""
         return self._last.nbytes
-
-    def _reach(self, ids: NDArray[np.int64]) -> None:
-        self._last = grown(self._last, int(ids.max()) + 1 if len(ids) else 0)
 
 
 def _whole(found: Iterator[Found]) -> Iterator[pa.RecordBatch]:

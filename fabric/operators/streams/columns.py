@@ -7,7 +7,6 @@ conversions between Arrow columns and numpy that several of these operators need
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,6 @@ from fabric.plan.stream import HIDDEN, WATERMARK
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Values = TypeVar("Values", NDArray[np.int64], NDArray[np.bool_])
 
 ROWS_MAX = 65_536
 """Rows of one batch that is put out."""
@@ -92,19 +90,6 @@ def row_watermarks(batch: pa.RecordBatch) -> Ints | None:
         return None
     found: Ints = batch.column(WATERMARK).to_numpy()
     return found
-
-
-def grown(array: Values, length: int, fill: int = 0) -> Values:
-    """`array` when it is as long as `length`, else a copy with room for more.
-
-    >>> len(grown(np.zeros(2, np.int64), 3)) >= 3
-    True
-    """
-    if len(array) >= length:
-        return array
-    longer = np.full(max(length, 2 * len(array), 64), fill, array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 def rows_of(batch: pa.RecordBatch, rows: Ints | Bools) -> pa.RecordBatch:

@@ -30,7 +30,8 @@ from fabric._cython.kernels.group_table import GroupTable
 from fabric.errors import StorageError
 from fabric.operators.contract import Snapshot, SnapshotReader, SnapshotWriter
 from fabric.operators.snapshots import Joint, Packed, Rows, parts_of, unpacked
-from fabric.operators.streams.columns import Ints, grown, only
+from fabric.operators.streams.columns import Ints, only
+from fabric.operators.streams.group_values import Numbers
 
 FEW_BYTES = 1 << 20
 """Groups that take less memory are written whole."""
@@ -79,7 +80,7 @@ class Deltas:
         self._files: tuple[_File, ...] = ()
         self._n_stored = self._n_gone = 0
         """Rows and keys in the files; keys in `_gone`."""
-        self._changed = np.zeros(0, np.bool_)
+        self._changed = Numbers(np.bool_, False)
         self._gone: list[pa.RecordBatch] = []
 
     # ---- what happens to groups
@@ -87,8 +88,7 @@ class Deltas:
     def changed(self, ids: Ints) -> None:
         """These groups are new, or not what they were."""
         if self._files:
-            self._reach(ids)
-            self._changed[ids] = True
+            self._changed.put(ids, True)
 
     def gone(self, ids: Ints, keys: Callable[[Ints], pa.RecordBatch]) -> None:
         """These groups go; `keys` gives the columns that name them."""
@@ -118,8 +118,8 @@ class Deltas:
         """The groups as they are, and facts of the whole task."""
         changed = groups.ids
         if self._files:
-            self._reach(changed)
-            changed = changed[self._changed[changed]]
+            self._changed.reach(changed)
+            changed = changed[self._changed.values[changed]]
             n_rows = self._n_stored + self._n_gone + len(changed)
             if len(self._files) >= MOST_FILES or n_rows > MOST_ROWS * len(groups.ids):
                 self.anew()
@@ -135,11 +135,8 @@ class Deltas:
             if len(changed):
                 rows = groups.rows(changed)
                 self._add(len(changed), lambda: self._with_key_groups(rows))
-        self._changed[:] = False
+        self._changed.values[:] = False
         return Joint({"": Packed({}, facts), _PART: _Chain(self._name, self._files)})
-
-    def _reach(self, ids: Ints) -> None:
-        self._changed = grown(self._changed, int(ids.max()) + 1 if len(ids) else 0)
 
     def _add(self, n_rows: int, make: Make, *, gone: bool = False) -> None:
         assert self._folder is not None

@@ -1,20 +1,58 @@
-"""Integers by group: one a group, or a list of them.
+"""Values by group: one a group, or a list of them.
 
 One job: `Numbers`, one number a group, and `GroupLists`, a list of entries for each group, side by
 side in one array. A list that outgrows its room moves to the end; when more than half of the array
-is left behind, it is written anew. Everything goes by whole arrays of groups.
+is left behind, it is written anew. `Together` is several things by group as one. Everything goes by
+whole arrays of groups.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabric.operators.streams.columns import Ints, grown
+from fabric.operators.streams.columns import Ints
 
 _SLACK = 1024
+_LEAST = 64
+
+
+class ByGroup(Protocol):
+    """Values of groups that are numbered from 0; numbers of cleared groups come again."""
+
+    def resize(self, n_groups: int) -> None:
+        """Make room for groups below `n_groups`; new ones are empty."""
+
+    def clear(self, ids: Ints) -> None:
+        """These groups are empty again."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use, about."""
+
+
+class Together:
+    """Several values by group, as one; see `ByGroup`."""
+
+    def __init__(self, *parts: ByGroup) -> None:
+        self._parts = parts
+
+    def resize(self, n_groups: int) -> None:
+        """See `ByGroup`."""
+        for part in self._parts:
+            part.resize(n_groups)
+
+    def clear(self, ids: Ints) -> None:
+        """See `ByGroup`."""
+        for part in self._parts:
+            part.clear(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """See `ByGroup`."""
+        return sum(part.nbytes for part in self._parts)
 
 
 class Numbers:
@@ -33,10 +71,19 @@ class Numbers:
 
     def resize(self, n_groups: int) -> None:
         """Make room, by doubling."""
-        room = len(self.values)
-        if n_groups > room:
-            more = np.full(max(n_groups, 2 * room) - room, self._empty, self.values.dtype)
-            self.values = np.concatenate((self.values, more))
+        if n_groups > (room := len(self.values)):
+            longer = np.full(max(n_groups, 2 * room, _LEAST), self._empty, self.values.dtype)
+            longer[:room] = self.values
+            self.values = longer
+
+    def reach(self, ids: NDArray[Any]) -> None:
+        """Make room for these groups."""
+        self.resize(int(ids.max()) + 1 if len(ids) else 0)
+
+    def put(self, ids: NDArray[Any], values: NDArray[Any] | int) -> None:
+        """Give these groups numbers, whether there was room for them or not."""
+        self.reach(ids)
+        self.values[ids] = values
 
     def clear(self, ids: NDArray[Any]) -> None:
         """Back to `empty`."""
@@ -61,54 +108,49 @@ class GroupLists:
     def __init__(self, width: int) -> None:
         self._pool: Ints = np.empty((0, width), np.int64)
         self._end = 0
-        self._start: Ints = np.empty(0, np.int64)
-        self._count: Ints = np.empty(0, np.int64)
-        self._room: Ints = np.empty(0, np.int64)
+        self._start, self._count, self._room = (Numbers(np.int64, 0) for _ in range(3))
+        self._by_group = Together(self._start, self._count, self._room)
 
     def gather(self, groups: Ints) -> tuple[Ints, Ints]:
         """The entries of `groups`, one group's after the other's, and how many each has."""
         self._reach(groups)
-        counts = self._count[groups]
-        return self._pool[spans(self._start[groups], counts)], counts
+        counts = self._count.values[groups]
+        return self._pool[spans(self._start.values[groups], counts)], counts
 
     def replace(self, groups: Ints, counts: Ints, entries: Ints) -> None:
         """Give different `groups` new lists: `counts` of `entries` each, one after the other."""
         self._reach(groups)
-        tight = counts > self._room[groups]
+        tight = counts > self._room.values[groups]
         if tight.any():
             self._move(groups[tight], counts[tight])
-        self._count[groups] = counts
-        self._pool[spans(self._start[groups], counts)] = entries
+        self._count.values[groups] = counts
+        self._pool[spans(self._start.values[groups], counts)] = entries
 
     def forget(self, groups: Ints) -> None:
         """Empty the lists of `groups`, and give their room back."""
         self._reach(groups)
-        self._count[groups] = self._room[groups] = 0
+        self._by_group.clear(groups)
 
     def groups(self) -> Ints:
         """The groups that have entries, rising."""
-        return np.flatnonzero(self._count)
+        return np.flatnonzero(self._count.values)
 
     @property
     def nbytes(self) -> int:
         """Memory in use."""
-        by_group = (self._start, self._count, self._room)
-        return self._pool.nbytes + sum(each.nbytes for each in by_group)
+        return self._pool.nbytes + self._by_group.nbytes
 
     def _reach(self, groups: Ints) -> None:
-        length = int(groups.max()) + 1 if len(groups) else 0
-        self._start = grown(self._start, length)
-        self._count = grown(self._count, length)
-        self._room = grown(self._room, length)
+        self._by_group.resize(int(groups.max()) + 1 if len(groups) else 0)
 
     def _move(self, groups: Ints, counts: Ints) -> None:
         """Find room at the end for `counts` entries of `groups`, and some more."""
-        self._count[groups] = self._room[groups] = 0
-        if self._end > 2 * int(self._room.sum()) + _SLACK:
+        self._by_group.clear(groups)
+        if self._end > 2 * int(self._room.values.sum()) + _SLACK:
             self._tidy()
         room = np.maximum(counts, 1 << np.ceil(np.log2(counts)).astype(np.int64))
-        self._room[groups] = room
-        self._start[groups] = self._end + np.cumsum(room) - room
+        self._room.values[groups] = room
+        self._start.values[groups] = self._end + np.cumsum(room) - room
         self._end += int(room.sum())
         if self._end > len(self._pool):
             longer = np.empty((2 * self._end + _SLACK, self._pool.shape[1]), np.int64)
@@ -117,12 +159,12 @@ class GroupLists:
 
     def _tidy(self) -> None:
         """Put all lists side by side again, with the room they have."""
-        kept = np.flatnonzero(self._room)
-        room = self._room[kept]
+        kept = np.flatnonzero(self._room.values)
+        room = self._room.values[kept]
         start = np.cumsum(room) - room
-        count = self._count[kept]
-        self._pool[spans(start, count)] = self._pool[spans(self._start[kept], count)]
-        self._start[kept] = start
+        count = self._count.values[kept]
+        self._pool[spans(start, count)] = self._pool[spans(self._start.values[kept], count)]
+        self._start.values[kept] = start
         self._end = int(room.sum())
 
 

@@ -25,16 +25,22 @@ from fabric.operators.streams.cold_groups import ColdGroups, Recency
 from fabric.operators.streams.columns import Ints, only
 from fabric.operators.streams.deltas import Deltas, Hot, Make
 from fabric.operators.streams.lifetime import Closing, Late, TimeToLive, restored_times, times_of
+from fabric.plan.expr import output_name
+from fabric.plan.nodes.groups import Groups
 
 LAST = "__last"
 """The column of when a group last had a row."""
 
 
 class KeyedOperator(Operator):
-    """Groups of `keys`; a row of `stored` or several are all that is known of one."""
+    """Groups of the keys of `node`; a row of `stored` or several are all that is known of one."""
 
-    def __init__(self, keys: pa.Schema, late: Late, *, closes: str, ttl_us: int) -> None:
-        self._keys, self._late, self._closes = keys, late, closes
+    def __init__(
+        self, node: Groups, source: pa.Schema, output: pa.Schema, *, ttl_us: int = 0
+    ) -> None:
+        self._output, self._closes = output, node.closes
+        self._keys = pa.schema([source.field(output_name(key)) for key in node.keys])
+        self._late = Late(node.closes, node.lateness_us, aside=node.late == "side")
         self._watermark = BEGINNING
         self._ttl = TimeToLive(ttl_us) if ttl_us else None
         self._forget_all()
@@ -66,16 +72,44 @@ class KeyedOperator(Operator):
         """Late rows."""
         return self._late.take()
 
+    def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
+        """What the rows that are on time change."""
+        if self._closing is not None:
+            batch = self._late.split(batch, self._watermark)
+        if not batch.num_rows:
+            return []
+        groups = self._number(only(batch, self._keys.names))
+        if self._ttl is not None:
+            self.empty(self._ttl.woken(groups))
+        if self._closing is not None:
+            self._closing.note(groups, batch.column(self._closes))
+        found = self.update(groups, batch)
+        self._make_room()
+        return found
+
+    def on_watermark(self, time_us: int) -> Batches:
+        """What groups put out that are complete now; they are forgotten."""
+        self._watermark = time_us
+        if self._closing is None:
+            return []
+        passed = self._late.passed(time_us)
+        return self._close(self._closing, passed) + self._close_below(passed)
+
+    def on_time(self, now_us: int) -> Batches:
+        """Forgets groups that rest."""
+        self._forget(self._sweep(now_us))
+        return []
+
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All groups."""
-        groups = Hot(self.groups(), self.nbytes, lambda ids: self.unload(ids)[0], self.whole)
+        groups = Hot(self.groups(), self.nbytes, lambda ids: self._unload(ids)[0], self.whole)
         hot = self._deltas.snapshot(groups, times_of(self._watermark, self._ttl))
         return self._below.beside(hot)
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The groups of our key groups."""
         self._watermark = restored_times(snapshots, self._ttl)
-        self.load(list(self._deltas.restored(snapshots, key_groups)))
+        self._load(list(self._deltas.restored(snapshots, key_groups)))
         self._below.restore(snapshots, key_groups)
 
     def _kept_in(self, folder: Path | None) -> Deltas:
@@ -91,24 +125,42 @@ class KeyedOperator(Operator):
 
     @property
     @abstractmethod
-    def stored(self) -> pa.Schema:
-        """The columns of a row of a group, the keys among them."""
+    def columns(self) -> pa.Schema:
+        """Those of the rows of a group, the keys among them."""
 
     @abstractmethod
+    def update(self, groups: Ints, batch: pa.RecordBatch) -> Batches:
+        """Take rows, the group of each in `groups`; returns what is put out at once."""
+
+    @abstractmethod
+    def empty(self, groups: Ints) -> None:
+        """Forget the rows of these groups."""
+
+    def complete(self, groups: Ints) -> Batches:
+        """What groups that are complete put out."""
+        return []
+
     def groups(self) -> Ints:
         """All groups in memory, rising."""
+        return self._table.ids().astype(np.int64)
 
     @abstractmethod
-    def unload(self, groups: Ints) -> tuple[pa.RecordBatch, Ints]:
+    def rows(self, groups: Ints) -> tuple[list[pa.Array], Ints]:
         """The rows of groups, one group's after the other's, and how many each has."""
 
     @abstractmethod
-    def load(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Take groups that are not here; one may lie across the end of a batch."""
+    def put(self, groups: Ints, batches: Sequence[pa.RecordBatch]) -> None:
+        """Take all rows of groups that have none here; `groups` has the group of each."""
 
-    @abstractmethod
     def whole(self) -> Make:
         """Makes the rows of all groups as they are now, with their key groups."""
+        rows, _ = self._unload(self.groups())
+        return lambda: with_key_groups(rows, self._keys.names)
+
+    def _close_below(self, passed: int) -> Batches:
+        """What groups below memory put out that are complete."""
+        self._below.expire(passed)
+        return []
 
     def _forget_all(self) -> None:
         """There are no groups."""
@@ -122,15 +174,42 @@ class KeyedOperator(Operator):
         parts = (self._table, self._closing, self._ttl, self._recency)
         return sum(part.nbytes for part in parts if part is not None)
 
-    # ---- what it calls
+    # ---- groups
 
-    def number(self, keys: pa.RecordBatch) -> Ints:
+    @property
+    def stored(self) -> pa.Schema:
+        """The columns of a row of a group, and when the group last had a row."""
+        last = [] if self._ttl is None else [pa.field(LAST, pa.int64())]
+        return pa.schema([*self.columns, *last])
+
+    def _unload(self, groups: Ints) -> tuple[pa.RecordBatch, Ints]:
+        """All that is known of groups, and how many rows each has."""
+        columns, counts = self.rows(groups)
+        if self._ttl is not None:
+            columns.append(pa.array(np.repeat(self._ttl.last(groups), counts)))
+        return pa.RecordBatch.from_arrays(columns, schema=self.stored), counts
+
+    def _load(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Take groups that are not here; one may lie across the end of a batch."""
+        batches = [batch for batch in batches if batch.num_rows]
+        if not batches:
+            return
+        numbers = [self._table.upsert(only(batch, self._keys.names)) for batch in batches]
+        groups = np.concatenate(numbers).astype(np.int64)
+        self.put(groups, batches)
+        if self._ttl is not None:
+            self._ttl.load(groups, joined(batches, LAST))
+        if self._closing is not None:
+            times = pa.concat_arrays([batch.column(self._closes) for batch in batches])
+            self._closing.note(groups, times)
+
+    def _number(self, keys: pa.RecordBatch) -> Ints:
         """The group of each row; those below memory come back, new ones are made."""
         if not self._below.is_empty:
             unknown = self._table.find(keys) < 0
             if unknown.any():
                 for rows in self._below.take_back(hash_columns(keys.columns)[unknown]):
-                    self.load([rows])
+                    self._load([rows])
                     came = self._table.find(only(rows, keys.schema.names))
                     self._deltas.changed(came.astype(np.int64))  # other keys of these hashes, too
         groups: Ints = self._table.upsert(keys).astype(np.int64)
@@ -139,23 +218,35 @@ class KeyedOperator(Operator):
             self._recency.met(groups)
         return groups
 
-    def make_room(self) -> None:
+    def _make_room(self) -> None:
         """Hand the half down that was not met for longest, while groups take more than they may."""
         if self._room is None or (self._ttl is not None and self._ttl.now == BEGINNING):
             return  # nobody knows before the first time when groups last had a row
         while self.nbytes > self._room and len(groups := self.groups()):
             oldest = self._recency.oldest(groups)
             cold, hot = groups[oldest], groups[~oldest]
-            (rows, counts), (left, _) = self.unload(cold), self.unload(hot)
+            (rows, counts), (left, _) = self._unload(cold), self._unload(hot)
             hashes = hash_columns([rows.column(name) for name in self._keys.names])
             self._below.put(rows, hashes, np.repeat(self._ends(cold), counts))
             self._deltas.anew()
             self._forget_all()
-            self.load([left])  # groups get new numbers, in their order
+            self._load([left])  # groups get new numbers, in their order
             self._recency.renumber(hot)
 
-    def forget(self, groups: Ints) -> None:
+    def _close(self, closing: Closing, passed: int) -> Batches:
+        """What groups in memory put out that close at `passed` or before; they are forgotten."""
+        due = closing.due(passed)
+        found = self.complete(due) if len(due) else []
+        if self._ttl is not None:
+            self._ttl.forget(due)
+        self._forget(due)
+        return found
+
+    def _forget(self, groups: Ints) -> None:
         """These groups in memory are no more."""
+        if not len(groups):
+            return
+        self.empty(groups)
         self._deltas.gone(groups, self._keys_of)
         self._table.remove(groups.astype(np.int32))
         self._table.compact()
@@ -171,7 +262,7 @@ class KeyedOperator(Operator):
             return self._ttl.over_at(self._ttl.last(groups))
         return np.full(len(groups), END_OF_TIME)
 
-    def sweep(self, now_us: int) -> Ints:
+    def _sweep(self, now_us: int) -> Ints:
         """It is `now_us`; the groups in memory that rest. Those below are forgotten."""
         if self._ttl is None:
             return np.empty(0, np.int64)
@@ -183,3 +274,9 @@ class KeyedOperator(Operator):
         else:
             self._below.expire(self._ttl.now)
         return over
+
+
+def joined(batches: Sequence[pa.RecordBatch], name: str) -> Ints:
+    """A column of integers, of all batches."""
+    found: Ints = np.concatenate([batch.column(name).to_numpy() for batch in batches])
+    return found

@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.event_time.windows import closed, closed_at
 from fabric.operators.contract import Batches, SnapshotReader
 from fabric.operators.snapshots import greatest
-from fabric.operators.streams.columns import Bools, Ints, grown, row_watermarks, rows_of, shown, us
+from fabric.operators.streams.columns import Bools, Ints, row_watermarks, rows_of, shown, us
+from fabric.operators.streams.group_values import Numbers
 from fabric.plan.stream import LATE
 
 
@@ -29,8 +31,7 @@ class Closing:
     """
 
     def __init__(self) -> None:
-        self._times: Ints = np.empty(0, np.int64)
-        self._waits = np.empty(0, np.bool_)
+        self._times, self._waits = Numbers(np.int64, 0), Numbers(np.bool_, False)
         self._soonest = END_OF_TIME
 
     def note(self, groups: Ints, times: pa.Array) -> None:
@@ -38,27 +39,26 @@ class Closing:
         if not len(groups):
             return
         values = us(times)
-        length = int(groups.max()) + 1
-        self._times, self._waits = grown(self._times, length), grown(self._waits, length)
-        self._times[groups] = values
-        self._waits[groups] = True
+        self._times.put(groups, values)
+        self._waits.put(groups, True)
         self._soonest = min(self._soonest, int(values.min()))
 
     def due(self, time_us: int) -> Ints:
         """The groups that close at `time_us` or before, by time; they are forgotten."""
         if time_us < self._soonest:
             return np.empty(0, np.int64)
-        waiting = np.flatnonzero(self._waits)
-        times = self._times[waiting]
+        waiting = np.flatnonzero(self._waits.values)
+        times = self._times.values[waiting]
         is_due = times <= time_us
-        self._waits[waiting[is_due]] = False
+        self._waits.clear(waiting[is_due])
         self._soonest = int(times[~is_due].min(initial=END_OF_TIME))
         found = waiting[is_due]
-        return found[np.argsort(self._times[found], kind="stable")]
+        return found[np.argsort(self._times.values[found], kind="stable")]
 
     def of(self, groups: Ints) -> Ints:
         """When these groups close."""
-        return self._times[groups]
+        found: Ints = self._times.values[groups]
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -67,9 +67,7 @@ class Closing:
 
     def forget(self, groups: Ints) -> None:
         """Those are gone."""
-        if len(groups):
-            self._waits = grown(self._waits, int(groups.max()) + 1)
-            self._waits[groups] = False
+        self._waits.put(groups, False)
 
 
 _WATERMARK, _NOW = "watermark", "now"
@@ -96,40 +94,40 @@ class TimeToLive:
         self.now = BEGINNING
         """The last processing time that was told, as far as anybody knows."""
         self._next_sweep = BEGINNING
-        self._last: Ints = np.empty(0, np.int64)
-        self._known = np.empty(0, np.bool_)
+        self._last, self._known = Numbers(np.int64, 0), Numbers(np.bool_, False)
 
     def woken(self, groups: Ints) -> Ints:
         """Note rows of `groups` now; returns those that had been forgotten before, each once."""
         if not len(groups):
             return groups
-        self._reach(groups)
-        rested = groups[self._known[groups] & self._is_over(groups)]
-        self._known[groups] = True
-        self._last[groups] = self.now
+        self._last.reach(groups)
+        self._known.reach(groups)
+        rested = groups[self._known.values[groups] & self._is_over(groups)]
+        self.load(groups, self.now)
         return np.unique(rested)
 
     def swept(self, now_us: int) -> Ints:
         """It is `now_us`; the groups whose time is over, now and then."""
         if self.now == BEGINNING:  # rows before the first time came about now
-            self._last[self._known & (self._last == BEGINNING)] = now_us
+            last = self._last.values
+            last[self._known.values & (last == BEGINNING)] = now_us
         self.now = max(self.now, now_us)
         if self.now < self._next_sweep:
             return np.empty(0, np.int64)
         self._next_sweep = self.now + max(1, self._ttl_us // _SWEEPS)
-        known = np.flatnonzero(self._known)
+        known = np.flatnonzero(self._known.values)
         over = known[self._is_over(known)]
-        self._known[over] = False
+        self._known.clear(over)
         return over
 
     def forget(self, groups: Ints) -> None:
         """Those are gone for another reason."""
-        self._reach(groups)
-        self._known[groups] = False
+        self._known.put(groups, False)
 
     def last(self, groups: Ints) -> Ints:
         """When each of `groups` last had a row."""
-        return self._last[groups]
+        found: Ints = self._last.values[groups]
+        return found
 
     def fresh(self) -> TimeToLive:
         """The same without any group."""
@@ -146,19 +144,14 @@ class TimeToLive:
         """Memory in use."""
         return self._last.nbytes + self._known.nbytes
 
-    def load(self, groups: Ints, last: Ints) -> None:
-        """Take over what `last` said."""
-        self._reach(groups)
-        self._known[groups] = True
-        self._last[groups] = last
+    def load(self, groups: Ints, last: Ints | int) -> None:
+        """Groups last had rows at `last`."""
+        self._last.put(groups, last)
+        self._known.put(groups, True)
 
     def _is_over(self, groups: Ints) -> Bools:
-        return self._last[groups] <= max(self.now, BEGINNING + self._ttl_us) - self._ttl_us
-
-    def _reach(self, groups: Ints) -> None:
-        length = int(groups.max()) + 1 if len(groups) else 0
-        self._last = grown(self._last, length)
-        self._known = grown(self._known, length)
+        found: Bools = self.last(groups) <= max(self.now, BEGINNING + self._ttl_us) - self._ttl_us
+        return found
 
 
 def times_of(watermark: int, ttl: TimeToLive | None) -> dict[str, int]:
@@ -214,14 +207,12 @@ class Late(LateRows):
         """
         own = row_watermarks(batch)
         known = np.int64(watermark) if own is None else own
-        mask = us(batch.column(self._closes)) <= self.passed(known)
+        mask = us(batch.column(self._closes)) <= closed(known, self._lateness_us)
         if not mask.any():
             return batch
         self.put(batch, mask)
         return rows_of(batch, ~mask)
 
-    def passed(self, watermark: Ints | np.int64) -> Ints | np.int64:
-        """Groups that end at this time or before are complete; at the end of time all are."""
-        lateness = self._lateness_us
-        found = np.maximum(watermark, BEGINNING + lateness) - lateness
-        return np.where(watermark == END_OF_TIME, END_OF_TIME, found)
+    def passed(self, watermark: int) -> int:
+        """Groups that close at this time or before are complete; at the end of time all are."""
+        return closed_at(watermark, self._lateness_us)

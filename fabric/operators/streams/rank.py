@@ -29,11 +29,10 @@ from fabric.operators.streams.columns import (
     INSERT,
     Bools,
     Ints,
-    grown,
     only,
     rows_of,
 )
-from fabric.operators.streams.group_values import GroupLists
+from fabric.operators.streams.group_values import GroupLists, Numbers, spans
 from fabric.operators.streams.row_store import FrozenRows, RowStore
 from fabric.plan.expr import Column, SortKey
 
@@ -94,7 +93,7 @@ class BestRows:
         self._schema = schema
         self._rows = RowStore(schema)
         self._lists = GroupLists(2)  # the number of a row, its rank
-        self._slot: Ints = np.empty(0, np.int64)
+        self._slot = Numbers(np.int64, 0)
         self._worst = _Worst(ranking) if _has_number(ranking, schema) else None
 
     def update(self, groups: Ints, batch: pa.RecordBatch, wanted: Wanted) -> Change | None:
@@ -165,12 +164,12 @@ class BestRows:
 
     def _numbered(self, groups: Ints) -> tuple[Ints, Ints]:
         """The different groups of a batch, and for each row which of them it has."""
-        self._slot = grown(self._slot, int(groups.max()) + 1 if len(groups) else 0)
         places = np.arange(len(groups))
-        self._slot[groups] = places
-        touched = groups[self._slot[groups] == places]
-        self._slot[touched] = np.arange(len(touched))
-        return touched, self._slot[groups]
+        self._slot.put(groups, places)
+        slot = self._slot.values
+        touched = groups[slot[groups] == places]
+        slot[touched] = np.arange(len(touched))
+        return touched, slot[groups]
 
     def _merged(self, kept: _Side, batch: pa.RecordBatch, new_local: Ints) -> _Merged:
         """Old and new rows of the groups in order, only those that are kept.
@@ -280,12 +279,12 @@ class _Worst:
 
     def __init__(self, ranking: Ranking) -> None:
         self._ranking = ranking
-        self._numbers: Ints = np.empty(0, np.int64)
+        self._numbers = Numbers(np.int64, _MOST)
 
     def candidates(self, groups: Ints, batch: pa.RecordBatch) -> Bools:
         """Which rows may enter."""
-        self._reach(groups)
-        worst = self._numbers[groups]
+        self._numbers.reach(groups)
+        worst = self._numbers.values[groups]
         numbers = self._of(batch.column(self._ranking.names[0]))
         may: Bools = numbers <= worst
         if len(self._ranking.by) == 1 and not (self._ranking.ties or self._ranking.latest):
@@ -294,11 +293,10 @@ class _Worst:
 
     def note(self, groups: Ints, counts: Ints, rows: RowStore, numbers: Ints) -> None:
         """The lists of `groups` are now these rows; full ones let fewer in."""
-        self._reach(groups)
         full = counts >= self._ranking.n
         last = numbers[np.cumsum(counts)[full] - 1]
         column = rows.take(last, self._ranking.names[:1]).column(0)
-        self._numbers[groups[full]] = self._of(column)
+        self._numbers.put(groups[full], self._of(column))
 
     @property
     def nbytes(self) -> int:
@@ -307,11 +305,7 @@ class _Worst:
 
     def forget(self, groups: Ints) -> None:
         """Any row may enter `groups`."""
-        self._reach(groups)
-        self._numbers[groups] = _MOST
-
-    def _reach(self, groups: Ints) -> None:
-        self._numbers = grown(self._numbers, int(groups.max()) + 1 if len(groups) else 0, _MOST)
+        self._numbers.put(groups, _MOST)
 
     def _of(self, column: pa.Array) -> Ints:
         """Numbers in the order of the first key."""
@@ -349,4 +343,4 @@ def _differs(columns: Sequence[pa.Array]) -> Bools:
 
 def _places(counts: Ints) -> Ints:
     """0, 1, … for each of `counts`."""
-    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return spans(np.zeros(len(counts), np.int64), counts)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric.operators.streams.columns import Ints, gathered, grown, rows_of
+from fabric.operators.streams.columns import Ints, gathered, rows_of
 from fabric.operators.streams.group_values import Numbers
 
 _FAN = 8
@@ -61,7 +61,7 @@ class RowStore:
         self._schema = schema
         self._chunks: dict[int, _Chunk] = {}
         self._next_chunk = 0
-        self._places: Ints = np.empty(0, np.int64)
+        self._places = Numbers(np.int64, 0)
         self._free: Ints = np.empty(0, np.int64)
         self._n_numbers = 0
 
@@ -80,13 +80,13 @@ class RowStore:
     def take(self, numbers: Ints, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """The rows with these numbers, in that order; all columns or some."""
         chunks = {at: chunk.rows for at, chunk in self._chunks.items()}
-        return _taken(chunks, self._schema, self._places[numbers], columns)
+        return _taken(chunks, self._schema, self._places.values[numbers], columns)
 
     def drop(self, numbers: Ints) -> None:
         """Forget rows."""
         if not len(numbers):
             return
-        places = self._places[numbers]
+        places = self._places.values[numbers]
         chunk_of = places >> _CHUNK_SHIFT
         for at in np.unique(chunk_of).tolist():
             chunk = self._chunks[at]
@@ -106,20 +106,20 @@ class RowStore:
     def freeze(self) -> FrozenRows:
         """What is kept now, for another thread."""
         chunks = {at: chunk.rows for at, chunk in self._chunks.items()}
-        return FrozenRows(self._schema, chunks, self._places[: self._n_numbers].copy())
+        return FrozenRows(self._schema, chunks, self._places.values[: self._n_numbers].copy())
 
     def _new_numbers(self, n: int) -> Ints:
         used = self._free[max(0, len(self._free) - n) :]
         self._free = self._free[: len(self._free) - len(used)]
         first = self._n_numbers
         self._n_numbers += n - len(used)
-        self._places = grown(self._places, self._n_numbers)
+        self._places.resize(self._n_numbers)
         return np.concatenate([used, np.arange(first, self._n_numbers)])
 
     def _add(self, rows: pa.RecordBatch, numbers: Ints) -> None:
         at, self._next_chunk = self._next_chunk, self._next_chunk + 1
         self._chunks[at] = _Chunk(rows, numbers.copy(), len(numbers))
-        self._places[numbers] = (at << _CHUNK_SHIFT) + np.arange(len(numbers))
+        self._places.values[numbers] = (at << _CHUNK_SHIFT) + np.arange(len(numbers))
 
     def _merge(self) -> None:
         """Join the newest chunks when there are `_FAN` of about the same size."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
-from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.group_values import spans
 from fabric.operators.streams.windows.window_operator import WindowOperator
 from fabric.plan.event_windows import Count
 from fabric.plan.nodes import StreamAggregate
@@ -74,7 +74,7 @@ class CountWindows(WindowOperator):
         cut.merge(RowGroups(begins), self.state.aggregates.states(touched))
         cut.update(RowGroups(begins[rows.local] + number), batch)
         n_full = total // n
-        full = _ranges(begins, n_full)
+        full = spans(begins, n_full)
         found = self.shape.rows(self.state.keys(np.repeat(touched, n_full)), cut.results(full))
         held[touched] = total % n
         self.state.aggregates.clear(touched)
@@ -83,11 +83,3 @@ class CountWindows(WindowOperator):
         self.state.aggregates.merge(RowGroups(touched[is_left]), cut.states(rest))
         self.state.remove(touched[~is_left])
         return found
-
-
-def _ranges(begins: Ints, lengths: Ints) -> Ints:
-    """``begin, begin + 1, …`` for each begin, as many as its length."""
-    total = int(lengths.sum())
-    ends = np.cumsum(lengths)
-    found: Ints = np.arange(total) + np.repeat(begins - (ends - lengths), lengths)
-    return found
