@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 from fabric import failpoints
 from fabric.checkpoint.manifest import TaskSnapshot
-from fabric.checkpoint.storage import FolderStorage, SnapshotStorage
+from fabric.checkpoint.storage import FolderStorage
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.effects import (
     RemoveCheckpoints,
@@ -94,7 +94,7 @@ def _failed(work: StorageWork, error: Exception) -> Event | None:
 
 
 def listed(
-    found: Iterable[pb.CheckpointStatus], request: pb.CheckpointsRequest, storage: SnapshotStorage
+    found: Iterable[pb.CheckpointStatus], request: pb.CheckpointsRequest, storage: FolderStorage
 ) -> pb.CheckpointList:
     """All of `found`; of the one that is asked for, what each task has in it.
 

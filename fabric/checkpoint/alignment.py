@@ -7,7 +7,7 @@ or have ended; so the snapshot holds exactly what came before the barrier on eve
 Barriers may come twice, late, or never. One of a checkpoint that is over changes nothing; one of a
 newer checkpoint ends the alignment that is under way, because the coordinator has only one under
 way: what lacks a barrier then would wait for ever. When more is held than `held_bytes_max` the task
-gives the checkpoint up, too, and goes on. A source task has no channels: it is triggered. After a
+gives the checkpoint up, too, and goes on. The sources of a task are a channel, too. After a
 restart whatever belongs to the checkpoint that was `restored`, or an older one, is of another run.
 """
 
@@ -108,15 +108,6 @@ class Alignment:
     def is_held(self, channel: Channel) -> bool:
         """Whether items of a channel have to wait."""
         return channel in self._arrived
-
-    def on_trigger(self, checkpoint: int) -> list[Outcome]:
-        """A source task is told to begin a checkpoint."""
-        if self._channels:
-            raise InternalError("a task with inputs takes its barriers from them")
-        if (why := self._unwanted(checkpoint)) is not None:
-            return self._ignore(checkpoint, why)
-        self._begin(checkpoint)
-        return self._step()
 
     def on_barrier(self, channel: Channel, checkpoint: int) -> list[Outcome]:
         """A barrier is next on a channel."""

@@ -13,8 +13,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from fabric._cython.shuffle.checksum import crc32c
 from fabric.checkpoint.manifest import (
@@ -28,9 +30,8 @@ from fabric.checkpoint.manifest import (
 from fabric.errors import DataError
 
 VERSION = 1
-_MANIFEST, _ACK = "fabric-checkpoint", "fabric-ack"
+_OF_MANIFEST, _OF_ACK = "fabric-checkpoint", "fabric-ack"
 _LINE_MAX = 80
-_T = TypeVar("_T")
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -40,22 +41,24 @@ def encode(manifest: Manifest) -> bytes:
     >>> decode(encode(manifest), "j/3/MANIFEST") == manifest
     True
     """
-    return _sealed(_MANIFEST, _manifest_fields(manifest))
+    return _sealed(_OF_MANIFEST, _MANIFEST.write(manifest))
 
 
 def decode(data: bytes, where: str) -> Manifest:
     """What `encode` wrote; `where` names the bytes in errors."""
-    return _unsealed(_MANIFEST, data, where, _manifest, _manifest_fields)
+    found: Manifest = _unsealed(_OF_MANIFEST, data, where, _MANIFEST)
+    return found
 
 
 def encode_snapshot_ack(ack: SnapshotAck) -> bytes:
     """The bytes of an acknowledgement, as they travel and are written down."""
-    return _sealed(_ACK, _ack_fields(ack))
+    return _sealed(_OF_ACK, _ACK.write(ack))
 
 
 def decode_snapshot_ack(data: bytes, where: str = "an acknowledgement") -> SnapshotAck:
     """What `encode_snapshot_ack` wrote."""
-    return _unsealed(_ACK, data, where, _ack, _ack_fields)
+    found: SnapshotAck = _unsealed(_OF_ACK, data, where, _ACK)
+    return found
 
 
 def seal_of(data: bytes) -> Seal:
@@ -81,13 +84,7 @@ def _sealed(kind: str, fields: dict[str, Any]) -> bytes:
     return head + f"{crc32c(head + body):08x}\n".encode() + body
 
 
-def _unsealed(
-    kind: str,
-    data: bytes,
-    where: str,
-    read: Callable[[_Fields], _T],
-    write: Callable[[_T], dict[str, Any]],
-) -> _T:
+def _unsealed(kind: str, data: bytes, where: str, form: _Form) -> Any:
     version, body = _framed(kind, data, where)
     if version != VERSION:
         raise DataError(
@@ -95,12 +92,12 @@ def _unsealed(
             "that wrote it, or a newer one"
         )
     try:
-        found = read(_Fields(json.loads(body)))
+        found = form.read(json.loads(body))
     except DataError as error:
         raise DataError(f"{where} is damaged: {error.message}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{where} does not say what it should: {_said(error)}") from error
-    if _sealed(kind, write(found)) != data:
+    if _sealed(kind, form.write(found)) != data:
         raise DataError(f"{where} holds more than this Fabric would write; it was changed")
     return found
 
@@ -132,88 +129,43 @@ def _framed(kind: str, data: bytes, where: str) -> tuple[int, bytes]:
 # ---- the fields
 
 
-class _Fields(dict[str, Any]):
-    """A JSON object that only gives what has the right type."""
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a value is written as JSON, and how it is read: what has another type is refused."""
 
-    def __init__(self, value: object) -> None:
-        if not isinstance(value, dict):
-            raise TypeError(f"{type(value).__name__} instead of an object")
-        super().__init__(value)
-
-    def number(self, name: str) -> int:
-        """A whole number."""
-        return _number(self[name])
-
-    def text(self, name: str) -> str:
-        """A text."""
-        return _text(self[name])
-
-    def each(self, name: str) -> list[Any]:
-        """A list."""
-        return _list(self[name])
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
 
 
-def _manifest_fields(manifest: Manifest) -> dict[str, Any]:
-    return {
-        "job": manifest.job, "checkpoint": manifest.checkpoint, "epoch": manifest.epoch,
-        "run": manifest.run, "plan": manifest.plan, "wall_us": manifest.wall_us,
-        "tasks": [_snapshot_fields(task) for task in manifest.tasks],
-    }  # fmt: skip
-
-
-def _manifest(fields: _Fields) -> Manifest:
-    return Manifest(
-        job=fields.text("job"),
-        checkpoint=fields.number("checkpoint"),
-        epoch=fields.number("epoch"),
-        run=fields.number("run"),
-        plan=fields.text("plan"),
-        wall_us=fields.number("wall_us"),
-        tasks=tuple(_snapshot(_Fields(each)) for each in fields.each("tasks")),
+def _each(form: _Form) -> _Form:
+    """Several values, as a list."""
+    return _Form(
+        lambda values: [form.write(value) for value in values],
+        lambda found: tuple(form.read(value) for value in _list(found)),
     )
 
 
-def _ack_fields(ack: SnapshotAck) -> dict[str, Any]:
-    return {
-        "checkpoint": ack.checkpoint, "stage": ack.stage, "task": ack.task,
-        "attempt": ack.attempt, "epoch": ack.epoch, "taken": ack.taken,
-        "snapshots": [_snapshot_fields(each) for each in ack.snapshots],
-    }  # fmt: skip
-
-
-def _ack(fields: _Fields) -> SnapshotAck:
-    return SnapshotAck(
-        checkpoint=fields.number("checkpoint"),
-        stage=fields.number("stage"),
-        task=fields.number("task"),
-        attempt=fields.number("attempt"),
-        epoch=fields.number("epoch"),
-        snapshots=tuple(_snapshot(_Fields(each)) for each in fields.each("snapshots")),
-        taken=fields.number("taken"),
+def _row(make: Callable[..., Any], parts: Callable[[Any], Iterable[Any]], *forms: _Form) -> _Form:
+    """A list of the parts of a value, of which `make` makes it."""
+    return _Form(
+        lambda value: [form.write(part) for form, part in zip(forms, parts(value), strict=True)],
+        lambda found: make(
+            *(form.read(part) for form, part in zip(forms, _list(found), strict=True))
+        ),
     )
 
 
-def _snapshot_fields(task: TaskSnapshot) -> dict[str, Any]:
-    return {
-        "node": task.node, "task": task.task, "attempt": task.attempt,
-        "groups": [task.key_groups.start, task.key_groups.stop],
-        "files": [[file.name, file.n_bytes, file.crc32c, file.content] for file in task.files],
-        "positions": [[split, _packed(at)] for split, at in task.positions],
-        "handles": [[handle.checkpoint, _packed(handle.data)] for handle in task.handles],
-    }  # fmt: skip
+def _object(make: Callable[..., Any], names: Mapping[str, str], **forms: _Form) -> _Form:
+    """An object of the attributes of a value; `names` has those that are called otherwise there."""
+    fields = [(name, names.get(name, name), form) for name, form in forms.items()]
 
+    def read(found: Any) -> Any:
+        if not isinstance(found, dict):
+            raise TypeError(f"{type(found).__name__} instead of an object")
+        return make(**{name: form.read(found[key]) for name, key, form in fields})
 
-def _snapshot(fields: _Fields) -> TaskSnapshot:
-    begin, end = map(_number, fields.each("groups"))
-    files = [(_text(n), _number(b), _number(c), _text(t)) for n, b, c, t in fields.each("files")]
-    return TaskSnapshot(
-        node=fields.text("node"),
-        task=fields.number("task"),
-        attempt=fields.number("attempt"),
-        key_groups=range(begin, end),
-        files=tuple(FileRecord(*each) for each in files),
-        positions=tuple((_text(s), _unpacked(at)) for s, at in fields.each("positions")),
-        handles=tuple(SinkHandle(_number(n), _unpacked(d)) for n, d in fields.each("handles")),
+    return _Form(
+        lambda value: {key: form.write(getattr(value, name)) for name, key, form in fields}, read
     )
 
 
@@ -235,15 +187,32 @@ def _list(value: object) -> list[Any]:
     return value
 
 
-def _packed(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
 def _unpacked(value: object) -> bytes:
     try:
         return base64.b64decode(_text(value), validate=True)
     except binascii.Error as error:
         raise ValueError("bytes that are not base64") from error
+
+
+_N, _TEXT = _Form(_number, _number), _Form(_text, _text)
+_BYTES = _Form(lambda data: base64.b64encode(data).decode(), _unpacked)
+_SNAPSHOT = _object(
+    TaskSnapshot, {"key_groups": "groups"}, node=_TEXT, task=_N, attempt=_N,
+    key_groups=_row(range, attrgetter("start", "stop"), _N, _N),
+    files=_each(_row(
+        FileRecord, attrgetter("name", "n_bytes", "crc32c", "content"), _TEXT, _N, _N, _TEXT
+    )),
+    positions=_each(_row(lambda *pair: pair, tuple, _TEXT, _BYTES)),
+    handles=_each(_row(SinkHandle, attrgetter("checkpoint", "data"), _N, _BYTES)),
+)  # fmt: skip
+_MANIFEST = _object(
+    Manifest, {}, job=_TEXT, checkpoint=_N, epoch=_N, run=_N, plan=_TEXT, wall_us=_N,
+    tasks=_each(_SNAPSHOT),
+)  # fmt: skip
+_ACK = _object(
+    SnapshotAck, {}, checkpoint=_N, stage=_N, task=_N, attempt=_N, epoch=_N, taken=_N,
+    snapshots=_each(_SNAPSHOT),
+)  # fmt: skip
 
 
 def _said(error: Exception) -> str:

@@ -1,10 +1,10 @@
 """The file operations that checkpoints are made of, one by one, and what goes wrong with them.
 
-One job: `Files`, what a storage may ask of a file system, and `SystemFiles`, the machine's own.
-Nothing here is durable until `sync` was called: of a file for its bytes, of a folder for the names
-in it. Tests run the same storage on files that forget what was not synced. `writing` and `reading`
-stand around every use and turn the system's errors into Fabric errors that say what to do. Paths
-are told from the root of the folder on: who reads an error need not learn where that lies.
+One job: `Files`, what a storage may ask of a file system: the machine's own. Nothing here is
+durable until `sync` was called: of a file for its bytes, of a folder for the names in it. Tests run
+the same storage on files that forget what was not synced. `writing` and `reading` stand around
+every use and turn the system's errors into Fabric errors that say what to do. Paths are told from
+the root of the folder on: who reads an error need not learn where that lies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from typing_extensions import Buffer
 
@@ -26,76 +25,33 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM)
 
 
-class Files(Protocol):
-    """A file system; everything raises `OSError`."""
+class Files:
+    """The machine's own file system; everything raises `OSError`."""
 
     def make_folder(self, path: Path) -> None:
         """Make a folder in one that is there; nothing when it is there already."""
-
-    def write(self, path: Path, data: Buffer) -> None:
-        """Make a new file; `FileExistsError` when there is one."""
-
-    def copy(self, source: Path, to: Path) -> tuple[int, int]:
-        """Make a new file of a host's file; its bytes and their CRC32C."""
-
-    def link(self, source: Path, to: Path) -> None:
-        """Give a file another name on the same file system."""
-
-    def rename(self, source: Path, to: Path) -> None:
-        """Move a file over another one or to a new name, at once."""
-
-    def sync(self, path: Path) -> None:
-        """Force a file's bytes, or a folder's names, to the disk."""
-
-    def read(self, path: Path) -> bytes:
-        """All of a file."""
-
-    def checksum(self, path: Path) -> tuple[int, int]:
-        """The bytes of a file and their CRC32C."""
-
-    def names(self, path: Path) -> list[str]:
-        """What is in a folder, sorted."""
-
-    def size(self, path: Path) -> int:
-        """The bytes of a file."""
-
-    def n_links(self, path: Path) -> int:
-        """How many names a file has."""
-
-    def remove_file(self, path: Path) -> None:
-        """Take a name away; the file goes with its last one."""
-
-    def remove_folder(self, path: Path) -> None:
-        """Remove a folder that is empty."""
-
-
-class SystemFiles:
-    """See `Files`."""
-
-    def make_folder(self, path: Path) -> None:
-        """See `Files.make_folder`."""
         path.mkdir(mode=0o700, exist_ok=True)
 
     def write(self, path: Path, data: Buffer) -> None:
-        """See `Files.write`."""
+        """Make a new file; `FileExistsError` when there is one."""
         with path.open("xb", buffering=0) as out:
             _write(out.fileno(), data)
 
     def copy(self, source: Path, to: Path) -> tuple[int, int]:
-        """See `Files.copy`; one pass."""
+        """Make a new file of a host's file; its bytes and their CRC32C."""
         with to.open("xb", buffering=0) as out:
             return _walk(source, out.fileno())
 
     def link(self, source: Path, to: Path) -> None:
-        """See `Files.link`."""
+        """Give a file another name on the same file system."""
         os.link(source, to)
 
     def rename(self, source: Path, to: Path) -> None:
-        """See `Files.rename`."""
+        """Move a file over another one or to a new name, at once."""
         source.replace(to)
 
     def sync(self, path: Path) -> None:
-        """See `Files.sync`."""
+        """Force a file's bytes, or a folder's names, to the disk."""
         held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(held)
@@ -103,31 +59,31 @@ class SystemFiles:
             os.close(held)
 
     def read(self, path: Path) -> bytes:
-        """See `Files.read`."""
+        """All of a file."""
         return path.read_bytes()
 
     def checksum(self, path: Path) -> tuple[int, int]:
-        """See `Files.checksum`."""
+        """The bytes of a file and their CRC32C."""
         return _walk(path, None)
 
     def names(self, path: Path) -> list[str]:
-        """See `Files.names`."""
+        """What is in a folder, sorted."""
         return sorted(os.listdir(path))
 
     def size(self, path: Path) -> int:
-        """See `Files.size`."""
+        """The bytes of a file."""
         return path.stat().st_size
 
     def n_links(self, path: Path) -> int:
-        """See `Files.n_links`."""
+        """How many names a file has."""
         return path.stat().st_nlink
 
     def remove_file(self, path: Path) -> None:
-        """See `Files.remove_file`."""
+        """Take a name away; the file goes with its last one."""
         path.unlink()
 
     def remove_folder(self, path: Path) -> None:
-        """See `Files.remove_folder`."""
+        """Remove a folder that is empty."""
         path.rmdir()
 
 

@@ -85,7 +85,11 @@ def parse_shared(name: str) -> tuple[str, int, int] | None:
 
 
 class FolderWriter:
-    """See `fabric.checkpoint.storage.TaskWriter`; `own` is the folder of the task's files."""
+    """Takes the files of one task's snapshot of one node; one thread at a time.
+
+    After an error nothing is left, and nothing more is taken. `own` is the folder of the task's
+    files.
+    """
 
     def __init__(
         self, root: Path, own: Path, shared: Path, files: Files, above: tuple[Path, ...] = ()
@@ -99,7 +103,7 @@ class FolderWriter:
         self._began = False
 
     def put(self, name: str, data: bytes | pa.Buffer) -> None:
-        """See `TaskWriter.put`."""
+        """Store one file."""
         with self._adding(name) as path:
             view = memoryview(data).cast("B")
             self._files.write(path, view)
@@ -107,7 +111,7 @@ class FolderWriter:
             self._records[name] = FileRecord(name, len(view), crc32c(view))
 
     def link(self, name: str, path: Path, content: str) -> None:
-        """See `TaskWriter.link`."""
+        """Store an immutable file of this host, see `fabric.operators.contract.SnapshotWriter`."""
         if not content:
             raise InternalError(f"file {name} has no content to be known by; use put")
         size = self._size_of(path)
@@ -120,7 +124,10 @@ class FolderWriter:
             self._records[name] = FileRecord(name, *found, content)
 
     def finish(self) -> tuple[FileRecord, ...]:
-        """See `TaskWriter.finish`. Folders above are synced by `commit_manifest`, once for all."""
+        """All files, in order of their names; they are durable when it returns.
+
+        Folders above are synced by `commit_manifest`, once for all.
+        """
         self._check_open()
         with self._undoing():
             for folder in (self._own, *self._above) if self._began else ():
@@ -129,7 +136,7 @@ class FolderWriter:
         return tuple(self._records[name] for name in sorted(self._records))
 
     def abandon(self) -> None:
-        """See `TaskWriter.abandon`."""
+        """Remove what was written; again is fine."""
         self._open = False
         with suppress(OSError):  # what can't be removed now goes with its checkpoint
             for name in self._files.names(self._own):
@@ -233,18 +240,18 @@ def link_or_copy(files: Files, source: Path, to: Path) -> tuple[int, int] | None
 
 
 class FolderReader:
-    """See `fabric.checkpoint.storage.TaskReader`."""
+    """Gives the files of one task's snapshot of one node."""
 
     def __init__(self, root: Path, folder: Path, snapshot: TaskSnapshot, files: Files) -> None:
         self._root, self._folder, self._files = root, folder, files
         self._records = {file.name: file for file in snapshot.files}
 
     def names(self) -> list[str]:
-        """See `TaskReader.names`."""
+        """The files, sorted."""
         return sorted(self._records)
 
     def read(self, name: str) -> pa.Buffer:
-        """See `TaskReader.read`."""
+        """The bytes of a file."""
         record = self._record(name)
         path = self._folder / name
         with reading(self._files, self._root, path):
@@ -253,7 +260,7 @@ class FolderReader:
         return pa.py_buffer(data)
 
     def fetch(self, name: str, to: Path) -> None:
-        """See `TaskReader.fetch`; only what never changes is linked."""
+        """Put a file at `to`, linked or copied. Only what never changes is linked."""
         record = self._record(name)
         path = self._folder / name
         with reading(self._files, self._root, path):

@@ -1,10 +1,9 @@
 """Where snapshots lie: written by tasks, sealed by a manifest, read again after a failure.
 
-One job: the protocol `SnapshotStorage` and its form for a folder that all hosts see,
-`FolderStorage`. A checkpoint is there when its ``MANIFEST`` is, and that is renamed into place
-after everything it names was forced to the disk: whoever crashes, and whatever the disk forgets,
-leaves the checkpoints before it whole, and this one whole or none. No state is used before `verify`
-has read all files of a checkpoint.
+One job: `FolderStorage`, for a folder that all hosts see. A checkpoint is there when its
+``MANIFEST`` is, and that is renamed into place after everything it names was forced to the disk:
+whoever crashes, and whatever the disk forgets, leaves the checkpoints before it whole, and this one
+whole or none. No state is used before `verify` has read all files of a checkpoint.
 
 Each checkpoint's folder holds all of its files, those that have not changed as further names (hard
 links) of the same ones. So the file system counts who refers to a file, and removing a checkpoint
@@ -17,13 +16,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
-
-import pyarrow as pa
 
 from fabric import failpoints
 from fabric.checkpoint.codec import check_seal, decode, encode, seal_of
-from fabric.checkpoint.files import Files, SystemFiles, reading, writing
+from fabric.checkpoint.files import Files, reading, writing
 from fabric.checkpoint.folder import (
     ASIDE,
     MANIFEST,
@@ -38,86 +34,24 @@ from fabric.checkpoint.folder import (
     plain,
     task_folder,
 )
-from fabric.checkpoint.manifest import FINAL, FileRecord, Manifest, Seal, TaskSnapshot
+from fabric.checkpoint.manifest import FINAL, Manifest, Seal, TaskSnapshot
 from fabric.errors import InternalError
 
 
-class TaskWriter(Protocol):
-    """Takes the files of one task's snapshot of one node; one thread at a time.
-
-    After an error nothing is left, and nothing more is taken.
-    """
-
-    def put(self, name: str, data: bytes | pa.Buffer) -> None:
-        """Store one file."""
-
-    def link(self, name: str, path: Path, content: str) -> None:
-        """Store an immutable file of this host, see `fabric.operators.contract.SnapshotWriter`."""
-
-    def finish(self) -> tuple[FileRecord, ...]:
-        """All files, in order of their names; they are durable when it returns."""
-
-    def abandon(self) -> None:
-        """Remove what was written; again is fine."""
-
-
-class TaskReader(Protocol):
-    """Gives the files of one task's snapshot of one node."""
-
-    def names(self) -> list[str]:
-        """The files, sorted."""
-
-    def read(self, name: str) -> pa.Buffer:
-        """The bytes of a file."""
-
-    def fetch(self, name: str, to: Path) -> None:
-        """Put a file at `to`, linked or copied."""
-
-
-class SnapshotStorage(Protocol):
-    """Checkpoints by job and number; numbers rise, and none is used twice.
-
-    Raises `StorageError` when the world refuses (full, read-only, not there), and `DataError` or
-    `NotFoundError` when what it holds is not what was stored.
-    """
-
-    def prepare(self, job: str) -> None:
-        """Make room for a job's checkpoints, in a place that is there; refusals come here first."""
-
-    def writer(self, job: str, checkpoint: int, node: str, task: int, attempt: int) -> TaskWriter:
-        """Where a task puts its snapshot."""
-
-    def commit_manifest(self, manifest: Manifest) -> Seal:
-        """Make a checkpoint be there; durable when it returns, again is fine."""
-
-    def load(self, job: str, checkpoint: int, seal: Seal | None = None) -> Manifest:
-        """A manifest, which must be the one of `seal`."""
-
-    def verify(self, manifest: Manifest) -> None:
-        """Read every file; an error names the first that is missing or differs."""
-
-    def reader(self, manifest: Manifest, snapshot: TaskSnapshot) -> TaskReader:
-        """What one old task stored; call `verify` before."""
-
-    def checkpoints(self, job: str) -> list[int]:
-        """The checkpoints that have a manifest, rising."""
-
-    def retain(self, job: str, keep: Collection[int], below: int) -> None:
-        """Remove the checkpoints below `below` that are not to be kept, whole or half."""
-
-    def remove_job(self, job: str) -> None:
-        """Remove all of a job."""
-
-
 class FolderStorage:
-    """See `SnapshotStorage`; `root` is the same folder for all agents and the coordinator."""
+    """Checkpoints by job and number, in a folder: numbers rise, and none is used twice.
+
+    `root` is the same folder for all agents and the coordinator. Raises `StorageError` when the
+    world refuses (full, read-only, not there), and `DataError` or `NotFoundError` when what it
+    holds is not what was stored.
+    """
 
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self._root = root
-        self._files: Files = files or SystemFiles()
+        self._files = files or Files()
 
     def prepare(self, job: str) -> None:
-        """See `SnapshotStorage.prepare`."""
+        """Make room for a job's checkpoints, in a place that is there; refusals come here first."""
         folder = self._root / plain(job)
         with writing(self._root, folder):
             for path in (self._root, folder):
@@ -126,14 +60,14 @@ class FolderStorage:
                 self._files.sync(path)
 
     def writer(self, job: str, checkpoint: int, node: str, task: int, attempt: int) -> FolderWriter:
-        """See `SnapshotStorage.writer`."""
+        """Where a task puts its snapshot."""
         folder = checkpoint_folder(self._root, job, checkpoint)
         own = folder / task_folder(node, task, attempt)
         above = (folder, folder.parent) if checkpoint == FINAL else ()
         return FolderWriter(self._root, own, folder.parent / SHARED, self._files, above)
 
     def commit_manifest(self, manifest: Manifest) -> Seal:
-        """See `SnapshotStorage.commit_manifest`."""
+        """Make a checkpoint be there; durable when it returns, again is fine."""
         folder = checkpoint_folder(self._root, manifest.job, manifest.checkpoint)
         data = encode(manifest)
         with writing(self._root, folder / MANIFEST):
@@ -149,7 +83,7 @@ class FolderStorage:
         return seal_of(data)
 
     def load(self, job: str, checkpoint: int, seal: Seal | None = None) -> Manifest:
-        """See `SnapshotStorage.load`."""
+        """A manifest, which must be the one of `seal`."""
         path = checkpoint_folder(self._root, job, checkpoint) / MANIFEST
         with reading(self._files, self._root, path):
             data = self._files.read(path)
@@ -164,19 +98,19 @@ class FolderStorage:
         return manifest
 
     def verify(self, manifest: Manifest) -> None:
-        """See `SnapshotStorage.verify`."""
+        """Read every file; an error names the first that is missing or differs."""
         for task in manifest.tasks:
             folder = self._folder_of(manifest, task)
             for file in task.files:
                 check_file(self._root, folder / file.name, file, self._files)
 
     def reader(self, manifest: Manifest, snapshot: TaskSnapshot) -> FolderReader:
-        """See `SnapshotStorage.reader`."""
+        """What one old task stored; call `verify` before."""
         folder = self._folder_of(manifest, snapshot)
         return FolderReader(self._root, folder, snapshot, self._files)
 
     def checkpoints(self, job: str) -> list[int]:
-        """See `SnapshotStorage.checkpoints`."""
+        """The checkpoints that have a manifest, rising."""
         folder = self._root / plain(job)
         return [
             checkpoint
@@ -191,7 +125,7 @@ class FolderStorage:
         return [name for name in names if (self._root / name).is_dir()]
 
     def retain(self, job: str, keep: Collection[int], below: int) -> None:
-        """See `SnapshotStorage.retain`."""
+        """Remove the checkpoints below `below` that are not to be kept, whole or half."""
         folder = self._root / plain(job)
         with writing(self._root, folder):
             for checkpoint in checkpoints_among(self._names(folder)):
@@ -200,7 +134,7 @@ class FolderStorage:
             self._remove_unshared(folder / SHARED)
 
     def remove_job(self, job: str) -> None:
-        """See `SnapshotStorage.remove_job`."""
+        """Remove all of a job."""
         folder = self._root / plain(job)
         with writing(self._root, folder), suppress(FileNotFoundError):
             for checkpoint in checkpoints_among(self._names(folder)):

@@ -19,12 +19,6 @@ from datetime import UTC, datetime, timedelta
 BEGINNING = -(2**63)
 IDLE = -(2**63) + 1
 END_OF_TIME = 2**63 - 1
-EMISSION_US = 200_000
-"""How often a watermark is sent when no batch carries it."""
-
-WATERMARK_COLUMN = "__watermark"
-"""The int64 column that brings each row's own watermark to where lateness is decided."""
-
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

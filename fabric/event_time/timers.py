@@ -6,14 +6,14 @@ snapshots go by columns. A timer asked for twice is one; a key's timers fire in 
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fabric._cython.kernels.group_table import KEY_GROUP
+from fabric._cython.kernels.group_table import KEY_GROUP, GroupTable
 from fabric._cython.kernels.timers import TimerQueue
 
 Domain = Literal["event", "processing"]
@@ -22,27 +22,14 @@ DOMAINS: tuple[Domain, ...] = ("event", "processing")
 TIME, DOMAIN = "__time", "__domain"
 
 
-class KeyTable(Protocol):
-    """What timers need of a `GroupTable`."""
-
-    def keys(self, ids: NDArray[np.int32] | None = None) -> pa.RecordBatch:
-        """The keys of ids."""
-
-    def key_groups(self, ids: NDArray[np.int32] | None = None) -> NDArray[np.uint16]:
-        """The key groups of ids."""
-
-    def upsert(self, keys: list[pa.Array]) -> NDArray[np.int32]:
-        """The ids of keys; new ones are made."""
-
-
 class Timers:
     """Timers by key id and domain.
 
     >>> timers = Timers()
     >>> timers.set("event", np.array([4, 4, 7]), np.array([30, 30, 10]))
     2
-    >>> [a.tolist() for a in timers.due("event", 20)], timers.next_time("event")
-    ([[7], [10]], 30)
+    >>> [a.tolist() for a in timers.due("event", 20)], len(timers)
+    ([[7], [10]], 1)
     """
 
     def __init__(self) -> None:
@@ -64,15 +51,11 @@ class Timers:
         times, ids = self._queues[domain].due(time_us)
         return ids, times
 
-    def next_time(self, domain: Domain) -> int:
-        """When the first one is due; END_OF_TIME when there is none."""
-        return self._queues[domain].next_time()
-
     def in_use(self) -> Ints:
         """The ids that have timers, rising: their keys must not be forgotten."""
         return np.unique(np.concatenate([queue.export()[1] for queue in self._queues.values()]))
 
-    def export(self, table: KeyTable) -> pa.RecordBatch:
+    def export(self, table: GroupTable) -> pa.RecordBatch:
         """All timers with their keys: key columns, `TIME`, `DOMAIN`, then `KEY_GROUP`.
 
         Rows are in order of key groups, so that a range of them is a slice.
@@ -88,7 +71,7 @@ class Timers:
             batch = batch.append_column(name, pa.array(column[order]))
         return batch
 
-    def restore(self, exported: pa.RecordBatch, key_groups: range, table: KeyTable) -> None:
+    def restore(self, exported: pa.RecordBatch, key_groups: range, table: GroupTable) -> None:
         """Set the timers of `exported` that are of our key groups; `table` learns their keys."""
         groups = exported.column(KEY_GROUP)
         ours = pc.and_(

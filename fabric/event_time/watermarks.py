@@ -8,7 +8,7 @@ the same rows in other batches give the same watermarks.
 the bound, whatever the batches are. A row without usable time, or one too far in the future, is
 bad: it is marked here, and what becomes of it is for the operator to say.
 
-`TaskWatermark` is what a task sends on, and says when.
+`TaskWatermark` is what a task sends on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fabric._cython.kernels.watermark import MinTracker, row_watermarks
 from fabric.errors import ConfigError, FabricError, UserError
-from fabric.event_time import BEGINNING, EMISSION_US, END_OF_TIME, IDLE
+from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 
 Times = NDArray[np.int64]
 GOOD, MISSING, FUTURE = 0, 1, 2
@@ -187,22 +187,17 @@ class TaskWatermark:
     --------
     >>> task = TaskWatermark(["a", "b"])
     >>> task.update("a", 70)
-    >>> task.current == BEGINNING, task.due(0)
-    (True, None)
+    >>> task.current == BEGINNING
+    True
     >>> task.update("b", IDLE)
-    >>> task.due(0), task.due(10**9)
-    (70, None)
+    >>> task.current
+    70
     """
 
-    def __init__(
-        self, channels: Iterable[Hashable] = (), *, emission_us: int = EMISSION_US
-    ) -> None:
+    def __init__(self, channels: Iterable[Hashable] = ()) -> None:
         self._tracker = MinTracker()
         self._numbers: dict[Hashable, int] = {}
-        self._emission_us = emission_us
         self._reached = BEGINNING
-        self._told = BEGINNING
-        self._told_us: int | None = None
         for channel in channels:
             self.add(channel)
 
@@ -220,17 +215,3 @@ class TaskWatermark:
     def current(self) -> int:
         """The watermark now; IDLE while nothing is to come."""
         return IDLE if self._tracker.minimum() == IDLE else self._reached
-
-    def due(self, now_us: int, *, after_batch: bool = False) -> int | None:
-        """What to tell the tasks behind, or None when there is no news or it is too early.
-
-        News go out after each batch, else at most every `emission_us` of the clock `now_us`.
-        """
-        current = self.current
-        if current == self._told:
-            return None
-        early = self._told_us is not None and now_us - self._told_us < self._emission_us
-        if early and not after_batch:
-            return None
-        self._told, self._told_us = current, now_us
-        return current

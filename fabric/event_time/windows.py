@@ -17,7 +17,6 @@ from fabric._cython.kernels.window_assign import (
     assign_cumulative,
     assign_sliding,
     assign_tumbling,
-    late_rows,
     window_spans,
 )
 from fabric.errors import DataError, InternalError
@@ -165,16 +164,6 @@ def expanded(first: Ints, last: Ints, step: int) -> tuple[Ints, Ints]:
     rows = np.repeat(np.arange(len(first)), n)
     nth = np.arange(len(rows)) - np.repeat(np.cumsum(n) - n, n)
     return rows, first[rows] + nth * step
-
-
-def late(assigned: Assigned, watermarks: Ints, lateness_us: int) -> Bools:
-    """Which entries come too late, `watermarks` being what the rows carry.
-
-    >>> found = assign(Tumbling(10), np.array([3, 12]))
-    >>> late(found, np.array([10, 10]), lateness_us=0).tolist()
-    [True, False]
-    """
-    return late_rows(assigned.ends, assigned.rows, watermarks, lateness_us)
 
 
 def waits_us(window: Window | None, lateness_us: int) -> int:

@@ -83,16 +83,14 @@ def test_a_checkpoint_that_holds_too_much_is_given_up() -> None:
     assert alignment.on_barrier(B, 1) == [Ignore(1, "the checkpoint is over")]
 
 
-def test_a_source_is_triggered() -> None:
-    source = Alignment()
-    assert source.on_trigger(1) == [TakeSnapshot(1)]
-    assert source.on_trigger(1) == [Ignore(1, "the checkpoint is over")]
+def test_sources_are_a_channel() -> None:
+    source = Alignment([B])
+    assert source.on_barrier(B, 1) == [TakeSnapshot(1)]
+    assert source.on_barrier(B, 1) == [Ignore(1, "the checkpoint is over")]
     source.on_abort(2)
-    assert source.on_trigger(2) == [Ignore(2, "the checkpoint was aborted")]
-    assert source.on_trigger(3) == [TakeSnapshot(3)]
-    assert Alignment(restored=7).on_trigger(7) == [Ignore(7, "the checkpoint is over")]
-    with pytest.raises(InternalError, match="from them"):
-        Alignment([A]).on_trigger(1)
+    assert source.on_barrier(B, 2) == [Ignore(2, "the checkpoint was aborted")]
+    assert source.on_barrier(B, 3) == [TakeSnapshot(3)]
+    assert Alignment([B], restored=7).on_barrier(B, 7) == [Ignore(7, "the checkpoint is over")]
     with pytest.raises(InternalError, match="no channel"):
         source.on_barrier(A, 1)
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric._cython.shuffle.checksum import crc32c
-from fabric.checkpoint.files import SystemFiles
+from fabric.checkpoint.files import Files
 from fabric.checkpoint.manifest import FINAL, FileRecord, Manifest, Seal, TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import DataError, InternalError, NotFoundError, StorageError
@@ -83,7 +83,7 @@ def test_buffers_of_any_type_are_stored(storage: FolderStorage) -> None:
     assert reader.read("b").to_pybytes() == b"xy"
 
 
-class Counting(SystemFiles):
+class Counting(Files):
     """Counts what is read or copied whole."""
 
     n_walks = 0
@@ -248,7 +248,7 @@ def test_a_folder_that_is_away(storage: FolderStorage, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EIO, errno.EACCES, errno.ENOSPC])
 def test_a_refusal_says_why_and_leaves_nothing(tmp_path: Path, number: int) -> None:
-    class Refusing(SystemFiles):
+    class Refusing(Files):
         def sync(self, path: Path) -> None:
             if path.name == "state":
                 raise OSError(number, os.strerror(number))

@@ -26,7 +26,6 @@ from fabric.event_time.windows import (
     assign,
     closed,
     expanded,
-    late,
     spans,
     starts,
     step,
@@ -91,7 +90,8 @@ class WindowTask:
     ) -> None:
         assert self.sessions is not None
         assigned = assign(self.window, times)
-        is_late = late(assigned, np.maximum(watermarks, self.reached), self.lateness)
+        known = np.maximum(watermarks, self.reached)
+        is_late = assigned.ends <= closed(known, self.lateness)
         self.late += numbers[is_late].tolist()
         numbers, times = numbers[~is_late], times[~is_late]
         groups = np.array([self.rows.key(row) for row in numbers], np.int64)

@@ -1,4 +1,4 @@
-"""A task's watermark: the minimum, idle channels, nothing going back, when it is told."""
+"""A task's watermark: the minimum, idle channels, nothing going back."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.event_time.watermarks import TaskWatermark
 
 TIMES = st.one_of(st.integers(0, 50), st.just(IDLE), st.just(END_OF_TIME))
-STEPS = st.lists(st.tuples(st.integers(0, 3), TIMES, st.booleans()), max_size=40)
+STEPS = st.lists(st.tuples(st.integers(0, 3), TIMES), max_size=40)
 
 
 @given(st.integers(0, 4), STEPS)
-def test_beside_a_model(n: int, steps: list[tuple[int, int, bool]]) -> None:
+def test_beside_a_model(n: int, steps: list[tuple[int, int]]) -> None:
     task, known, reached = TaskWatermark(range(n)), [BEGINNING] * n, BEGINNING
-    idle, told = set[int](), BEGINNING
-    for now, (channel, time, after_batch) in enumerate(steps):
+    idle = set[int]()
+    for channel, time in steps:
         if channel < n:
             task.update(channel, time)
             if time == IDLE and known[channel] != END_OF_TIME:
@@ -31,39 +31,24 @@ def test_beside_a_model(n: int, steps: list[tuple[int, int, bool]]) -> None:
         expected = END_OF_TIME if ended else reached if awake else IDLE
         reached = max(reached, expected)
         assert task.current == expected
-        news = task.due(now * 1_000_000, after_batch=after_batch)
-        assert news == (None if expected == told else expected)
-        told = expected
-
-
-def test_news_wait_for_their_time_but_not_after_a_batch() -> None:
-    task = TaskWatermark("a", emission_us=200)
-    task.update("a", 1)
-    assert task.due(1_000) == 1
-    task.update("a", 2)
-    assert task.due(1_100) is None
-    assert task.due(1_200) == 2
-    task.update("a", 3)
-    assert task.due(1_201, after_batch=True) == 3
-    assert task.due(9_999) is None
 
 
 def test_a_channel_that_comes_back_behind_is_told_but_not_back() -> None:
     task = TaskWatermark("ab")
     task.update("a", 100)
     task.update("b", IDLE)
-    assert task.due(0) == 100
+    assert task.current == 100
     task.update("a", IDLE)
-    assert task.due(10**6) == IDLE
+    assert task.current == IDLE
     task.update("b", 5)
-    assert task.due(2 * 10**6) == 100
+    assert task.current == 100
 
 
 def test_a_task_without_channels_is_idle_and_one_that_joins_holds() -> None:
     task = TaskWatermark()
-    assert task.due(0) == IDLE
+    assert task.current == IDLE
     task.add("late")
     task.add("late")
-    assert task.due(10**6) == BEGINNING
+    assert task.current == BEGINNING
     task.update("late", 7)
-    assert task.due(2 * 10**6) == 7
+    assert task.current == 7

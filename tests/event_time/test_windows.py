@@ -16,7 +16,6 @@ from fabric.event_time.windows import (
     closed,
     expanded,
     is_early,
-    late,
     shown_after_rows,
     spans,
     starts,
@@ -50,7 +49,7 @@ def test_spans_are_the_windows_that_a_row_is_not_late_for(
     carried = np.array([watermark for _, watermark in rows], np.int64)
     found = spans(window, times, carried, reached, lateness)
     assigned = assign(window, times)
-    is_late = late(assigned, np.maximum(carried, reached), lateness)
+    is_late = assigned.ends <= closed(np.maximum(carried, reached)[assigned.rows], lateness)
     if reached == END_OF_TIME:
         is_late[:] = True
     expected = list(
@@ -97,7 +96,8 @@ def test_no_row_on_time_touches_a_session_that_is_closed(
     greatest, ends = BEGINNING, list[int]()
     for time in times:
         watermark = BEGINNING if greatest == BEGINNING else greatest - bound
-        on_time = not late(assign(window, np.array([time])), np.array([watermark]), lateness).any()
+        ends = assign(window, np.array([time])).ends
+        on_time = bool((ends > closed(np.int64(watermark), lateness)).all())
         limit = int(closed(np.int64(watermark), waits_us(window, lateness)))
         gone = [end for end in ends if end <= limit]
         assert not (on_time and any(time <= end for end in gone))

@@ -60,7 +60,7 @@ class Numbers:
 
     >>> counts = Numbers(np.int64, 0)
     >>> counts.resize(2)
-    >>> counts.values.tolist()
+    >>> counts.values[:2].tolist()
     [0, 0]
     """
 

@@ -16,6 +16,7 @@ from random import Random
 from typing_extensions import Buffer
 
 from fabric._cython.shuffle.checksum import crc32c
+from fabric.checkpoint.files import Files
 
 
 class Crashed(BaseException):
@@ -43,7 +44,7 @@ class _Folder:
             self.entries[name] = entry
 
 
-class SimulatedFiles:
+class SimulatedFiles(Files):
     """See `Files`. `crash_at` and `full_at` count the steps from 0; None: never."""
 
     def __init__(self) -> None:

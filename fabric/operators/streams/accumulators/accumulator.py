@@ -1,8 +1,7 @@
 """What every incremental aggregate does, over the groups of a batch's rows.
 
-One job: the contract `Accumulator`; `RowGroups`, which groups a batch touches, and its rows in
-order of groups; and `Numbers`, one number a group. Groups are numbered from 0; the numbers of
-groups that were cleared are used again.
+One job: the contract `Accumulator`, and `RowGroups`, which groups a batch touches, and its rows in
+order of groups. Groups are numbered from 0; the numbers of groups that were cleared are used again.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.group_values import Together
 
 Columns = Sequence[pa.Array]
 
 
-class Accumulator(ABC):
-    """The state of one aggregate for many groups; one thread owns it.
+class Accumulator(Together, ABC):
+    """The state of one aggregate for many groups, in some parts by group; one thread owns it.
 
     `states` puts out columns from which `merge` goes on: those of other groups, tasks or days.
     """
@@ -31,10 +31,6 @@ class Accumulator(ABC):
     @abstractmethod
     def state_types(self) -> tuple[pa.DataType, ...]:
         """The types of the state columns."""
-
-    @abstractmethod
-    def resize(self, n_groups: int) -> None:
-        """Make room for groups below `n_groups`; new ones are empty."""
 
     @abstractmethod
     def update(self, rows: RowGroups, columns: Columns) -> None:
@@ -51,15 +47,6 @@ class Accumulator(ABC):
     @abstractmethod
     def merge(self, rows: RowGroups, states: Columns) -> None:
         """Take states: the group that each row of `states` belongs to, several to one or not."""
-
-    @abstractmethod
-    def clear(self, ids: Ids) -> None:
-        """These groups are empty again."""
-
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Memory in use, about."""
 
 
 def valid_mask(values: pa.Array) -> NDArray[np.bool_] | None:

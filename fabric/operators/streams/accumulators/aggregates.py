@@ -7,6 +7,7 @@ types that the accumulators add up in (those of the fragment's forms), and hands
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,6 +33,7 @@ from fabric.operators.streams.accumulators.kernels import (
 from fabric.operators.streams.accumulators.moments import Moments, PairMoments
 from fabric.operators.streams.accumulators.picks import Extreme, Met
 from fabric.operators.streams.accumulators.value_lists import ApproximateQuantile, Values
+from fabric.operators.streams.group_values import Together
 from fabric.plan.expr import Agg, Expr, Literal, children, output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.infer import infer, infer_agg
@@ -59,7 +61,7 @@ class _Bound:
         return [_given(argument(batch), dtype) for argument, dtype in pairs]
 
 
-class Aggregates:
+class Aggregates(Together):
     """The accumulators of some aggregates over rows of `schema`.
 
     >>> made = Aggregates([Agg("count", None)], pa.schema([("a", pa.int8())]))
@@ -71,7 +73,7 @@ class Aggregates:
 
     def __init__(self, aggs: Sequence[Expr], schema: pa.Schema) -> None:
         self._bound = [_bind(expr, schema) for expr in aggs]
-        self._accumulators = [_accumulator(bound) for bound in self._bound]
+        self._begin()
         types = [a.state_types for a in self._accumulators]
         self.state_schema = pa.schema(
             [(f"{i}.{j}", dtype) for i, each in enumerate(types) for j, dtype in enumerate(each)]
@@ -81,16 +83,9 @@ class Aggregates:
 
     def fresh(self) -> Aggregates:
         """The same aggregates without any group."""
-        made = object.__new__(Aggregates)
-        made._bound = self._bound
-        made._accumulators = [_accumulator(bound) for bound in self._bound]
-        made.state_schema, made.result_schema = self.state_schema, self.result_schema
+        made = copy(self)
+        made._begin()
         return made
-
-    def resize(self, n_groups: int) -> None:
-        """See `Accumulator`."""
-        for accumulator in self._accumulators:
-            accumulator.resize(n_groups)
 
     def update(self, rows: RowGroups, batch: pa.RecordBatch) -> None:
         """Take the rows of a batch: their groups are `rows`."""
@@ -112,15 +107,10 @@ class Aggregates:
         for accumulator in self._accumulators:
             accumulator.merge(rows, [next(left) for _ in accumulator.state_types])
 
-    def clear(self, ids: Ids) -> None:
-        """See `Accumulator`."""
-        for accumulator in self._accumulators:
-            accumulator.clear(ids)
-
-    @property
-    def nbytes(self) -> int:
-        """See `Accumulator`."""
-        return sum(accumulator.nbytes for accumulator in self._accumulators)
+    def _begin(self) -> None:
+        """There is no group yet."""
+        self._accumulators = [_accumulator(bound) for bound in self._bound]
+        super().__init__(*self._accumulators)
 
 
 def _bind(expr: Expr, schema: pa.Schema) -> _Bound:

@@ -42,6 +42,7 @@ class OfKernel(Accumulator):
     """
 
     def __init__(self, kernel: Any) -> None:
+        super().__init__()  # kernels grow by themselves
         self.kernel: Any = kernel
         self._schema: pa.Schema = kernel.states(_narrow(np.zeros(0, np.int64))).schema
 
@@ -49,9 +50,6 @@ class OfKernel(Accumulator):
     def state_types(self) -> tuple[pa.DataType, ...]:
         """The kernel's."""
         return tuple(self._schema.types)
-
-    def resize(self, n_groups: int) -> None:
-        """Kernels grow by themselves."""
 
     def update(self, rows: RowGroups, columns: Columns) -> None:
         """See `Accumulator`."""
@@ -120,47 +118,33 @@ class Several(Accumulator):
     """What is made of the results of several others over the same argument."""
 
     def __init__(self, parts: Sequence[Accumulator], finish: Callable[..., pa.Array]) -> None:
-        self._parts, self._finish = parts, finish
+        super().__init__(*parts)
+        self._accumulators, self._finish = parts, finish
         ends = np.cumsum([0, *(len(part.state_types) for part in parts)])
         self._shares = [slice(begin, end) for begin, end in pairwise(ends)]
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
         """Theirs, one after another."""
-        return tuple(dtype for part in self._parts for dtype in part.state_types)
-
-    def resize(self, n_groups: int) -> None:
-        """See `Accumulator`."""
-        for part in self._parts:
-            part.resize(n_groups)
+        return tuple(dtype for part in self._accumulators for dtype in part.state_types)
 
     def update(self, rows: RowGroups, columns: Columns) -> None:
         """See `Accumulator`."""
-        for part in self._parts:
+        for part in self._accumulators:
             part.update(rows, columns)
 
     def results(self, ids: Ids) -> pa.Array:
         """See `Accumulator`."""
-        return self._finish(*(part.results(ids) for part in self._parts))
+        return self._finish(*(part.results(ids) for part in self._accumulators))
 
     def states(self, ids: Ids) -> list[pa.Array]:
         """See `Accumulator`."""
-        return [column for part in self._parts for column in part.states(ids)]
+        return [column for part in self._accumulators for column in part.states(ids)]
 
     def merge(self, rows: RowGroups, states: Columns) -> None:
         """See `Accumulator`."""
-        for part, share in zip(self._parts, self._shares, strict=True):
+        for part, share in zip(self._accumulators, self._shares, strict=True):
             part.merge(rows, states[share])
-
-    def clear(self, ids: Ids) -> None:
-        """See `Accumulator`."""
-        for part in self._parts:
-            part.clear(ids)
-
-    @property
-    def nbytes(self) -> int:
-        """See `Accumulator`."""
-        return sum(part.nbytes for part in self._parts)
 
 
 def mean_of_floats() -> Accumulator:
@@ -200,16 +184,12 @@ class Condition(Accumulator):
     def __init__(self, *, every: bool) -> None:
         self._decisive = not every
         self._seen, self._decided = Numbers(np.bool_, False), Numbers(np.bool_, False)
+        super().__init__(self._seen, self._decided)
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
         """The answer so far."""
         return (pa.bool_(),)
-
-    def resize(self, n_groups: int) -> None:
-        """See `Accumulator`."""
-        self._seen.resize(n_groups)
-        self._decided.resize(n_groups)
 
     def update(self, rows: RowGroups, columns: Columns) -> None:
         """See `Accumulator`."""
@@ -229,13 +209,3 @@ class Condition(Accumulator):
     def merge(self, rows: RowGroups, states: Columns) -> None:
         """See `Accumulator`."""
         self.update(rows, states)
-
-    def clear(self, ids: Ids) -> None:
-        """See `Accumulator`."""
-        self._seen.clear(ids)
-        self._decided.clear(ids)
-
-    @property
-    def nbytes(self) -> int:
-        """See `Accumulator`."""
-        return self._seen.nbytes + self._decided.nbytes

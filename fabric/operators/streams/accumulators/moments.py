@@ -45,16 +45,12 @@ class PairMoments(Accumulator):
         _, self._used, self._finish = RESULTS[function]
         self._count = Numbers(np.int64, 0)
         self._sums = {kind: Numbers(np.float64, 0.0) for kind in TWO}
+        super().__init__(self._count, *self._sums.values())
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
         """The count, then the moments."""
         return (I64, *[F64] * len(TWO))
-
-    def resize(self, n_groups: int) -> None:
-        """See `Accumulator`."""
-        for numbers in (self._count, *self._sums.values()):
-            numbers.resize(n_groups)
 
     def update(self, rows: RowGroups, columns: Columns) -> None:
         """See `Accumulator`."""
@@ -82,16 +78,6 @@ class PairMoments(Accumulator):
             order = pa.array(rows.order)
             merged = merge_two(*(_lists(column.take(order), rows) for column in states))
             self._merge_touched(rows.touched, merged.flatten())
-
-    def clear(self, ids: Ids) -> None:
-        """See `Accumulator`."""
-        for numbers in (self._count, *self._sums.values()):
-            numbers.clear(ids)
-
-    @property
-    def nbytes(self) -> int:
-        """See `Accumulator`."""
-        return self._count.nbytes + sum(numbers.nbytes for numbers in self._sums.values())
 
     def _merge_touched(self, touched: Ids, states: list[pa.Array]) -> None:
         """Merge one state each into groups that are all different."""

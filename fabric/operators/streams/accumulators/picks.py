@@ -33,15 +33,12 @@ class _Picked(Accumulator):
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self._schema = pa.schema([(str(i), dtype) for i, dtype in enumerate(types)])
         self._rows = GroupRows(self._schema)
+        super().__init__(self._rows)
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
         """The row, and how many (0 or 1) there are."""
         return (*self._schema.types, I64)
-
-    def resize(self, n_groups: int) -> None:
-        """See `Accumulator`."""
-        self._rows.resize(n_groups)
 
     def results(self, ids: Ids) -> pa.Array:
         """See `Accumulator`."""
@@ -55,15 +52,6 @@ class _Picked(Accumulator):
         """See `Accumulator`."""
         some = states[-1].to_numpy() > 0
         self.update(rows.among(some), [column.filter(pa.array(some)) for column in states[:-1]])
-
-    def clear(self, ids: Ids) -> None:
-        """See `Accumulator`."""
-        self._rows.clear(ids)
-
-    @property
-    def nbytes(self) -> int:
-        """See `Accumulator`."""
-        return self._rows.nbytes
 
     def _put(self, ids: Ids, columns: Columns, chosen: NDArray[np.int64]) -> None:
         index = pa.array(chosen)

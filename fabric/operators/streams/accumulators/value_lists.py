@@ -23,85 +23,27 @@ from fabric.operators.streams.accumulators.accumulator import (
     RowGroups,
     present,
 )
-from fabric.operators.streams.group_values import Numbers
+from fabric.operators.streams.group_values import ByGroup, Numbers, spans
 
 Compute = Callable[[pa.Array], pa.Array]
 
 
-class Values(Accumulator):
-    """All values that are not null, as `dtype`; the result is `compute` of their lists.
+class OfValues(Accumulator):
+    """What is made of values that are kept: these are the state."""
 
-    >>> everything = Values(pa.int64(), lambda lists: lists)
-    >>> everything.update(RowGroups(np.array([0, 0])), [pa.array([1, None])])
-    >>> everything.results(np.array([0])).to_pylist()
-    [[1]]
-    """
-
-    def __init__(self, dtype: pa.DataType, compute: Compute) -> None:
-        self._log, self._compute = ValueLog(dtype), compute
+    def __init__(self, kept: pa.DataType, *others: ByGroup) -> None:
+        self._log = ValueLog(kept)
+        super().__init__(self._log, *others)
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
-        """The values."""
+        """Lists of what is kept."""
         return (pa.list_(self._log.dtype),)
 
-    def resize(self, n_groups: int) -> None:
-        """Nothing is kept for a group without values."""
-
     def update(self, rows: RowGroups, columns: Columns) -> None:
-        """See `Accumulator`."""
+        """See `Accumulator`; nulls are left out."""
         ids, values = present(rows, columns[0])
-        self._log.add(ids, unviewed(values))
-
-    def results(self, ids: Ids) -> pa.Array:
-        """See `Accumulator`."""
-        return self._compute(self._log.lists(ids))
-
-    def states(self, ids: Ids) -> list[pa.Array]:
-        """See `Accumulator`."""
-        return [self._log.lists(ids)]
-
-    def merge(self, rows: RowGroups, states: Columns) -> None:
-        """See `Accumulator`."""
-        self._log.add(*unfolded(rows, states[0]))
-
-    def clear(self, ids: Ids) -> None:
-        """See `Accumulator`."""
-        self._log.clear(ids)
-
-    @property
-    def nbytes(self) -> int:
-        """See `Accumulator`."""
-        return self._log.nbytes
-
-
-class ApproximateQuantile(Accumulator):
-    """A value about at `fraction`: of each group at most twice `SAMPLE` values, with weights."""
-
-    def __init__(self, dtype: pa.DataType, fraction: float) -> None:
-        self._dtype, self._fraction = dtype, fraction
-        self._log = ValueLog(pa.struct([("value", dtype), ("weight", pa.float64())]))
-        self._held = Numbers(np.int64, 0)
-
-    @property
-    def state_types(self) -> tuple[pa.DataType, ...]:
-        """The values with the number of rows that each stands for."""
-        return (pa.list_(self._log.dtype),)
-
-    def resize(self, n_groups: int) -> None:
-        """See `Accumulator`."""
-        self._held.resize(n_groups)
-
-    def update(self, rows: RowGroups, columns: Columns) -> None:
-        """See `Accumulator`."""
-        ids, values = present(rows, columns[0])
-        self._add(ids, self._weighted(unviewed(values), np.ones(len(ids))))
-
-    def results(self, ids: Ids) -> pa.Array:
-        """See `Accumulator`."""
-        pairs, offsets = segments(self._log.lists(ids))
-        weights = pairs.field("weight").to_numpy()
-        return weighted_ranks(self._fraction, pairs.field("value"), weights, offsets)
+        self._add(ids, self._kept(values))
 
     def states(self, ids: Ids) -> list[pa.Array]:
         """See `Accumulator`."""
@@ -111,21 +53,54 @@ class ApproximateQuantile(Accumulator):
         """See `Accumulator`."""
         self._add(*unfolded(rows, states[0]))
 
-    def clear(self, ids: Ids) -> None:
-        """See `Accumulator`."""
-        self._log.clear(ids)
-        self._held.clear(ids)
+    def _kept(self, values: pa.Array) -> pa.Array:
+        """What is kept of values."""
+        return unviewed(values)
 
-    @property
-    def nbytes(self) -> int:
+    def _add(self, ids: Ids, kept: pa.Array) -> None:
+        """Keep more."""
+        self._log.add(ids, kept)
+
+
+class Values(OfValues):
+    """All values that are not null, as `dtype`; the result is `compute` of their lists.
+
+    >>> everything = Values(pa.int64(), lambda lists: lists)
+    >>> everything.update(RowGroups(np.array([0, 0])), [pa.array([1, None])])
+    >>> everything.results(np.array([0])).to_pylist()
+    [[1]]
+    """
+
+    def __init__(self, dtype: pa.DataType, compute: Compute) -> None:
+        super().__init__(dtype)
+        self._compute = compute
+
+    def results(self, ids: Ids) -> pa.Array:
         """See `Accumulator`."""
-        return self._log.nbytes + self._held.nbytes
+        return self._compute(self._log.lists(ids))
+
+
+class ApproximateQuantile(OfValues):
+    """A value about at `fraction`: of each group at most twice `SAMPLE` values, with weights."""
+
+    def __init__(self, dtype: pa.DataType, fraction: float) -> None:
+        self._fraction, self._held = fraction, Numbers(np.int64, 0)
+        super().__init__(pa.struct([("value", dtype), ("weight", pa.float64())]), self._held)
+
+    def results(self, ids: Ids) -> pa.Array:
+        """See `Accumulator`."""
+        pairs, offsets = segments(self._log.lists(ids))
+        weights = pairs.field("weight").to_numpy()
+        return weighted_ranks(self._fraction, pairs.field("value"), weights, offsets)
+
+    def _kept(self, values: pa.Array) -> pa.Array:
+        return self._weighted(unviewed(values), np.ones(len(values)))
 
     def _weighted(self, values: pa.Array, weights: NDArray[np.float64]) -> pa.Array:
         return pa.StructArray.from_arrays([values, pa.array(weights)], fields=list(self._log.dtype))
 
-    def _add(self, ids: Ids, pairs: pa.Array) -> None:
-        self._log.add(ids, pairs)
+    def _add(self, ids: Ids, kept: pa.Array) -> None:
+        self._log.add(ids, kept)
         np.add.at(self._held.values, ids, 1)
         for group in np.unique(ids[self._held.values[ids] > 2 * SAMPLE]):
             self._thin(np.array([group]))
@@ -168,6 +143,9 @@ class ValueLog:
         self.dtype = dtype
         self._runs: list[_Run] = []
 
+    def resize(self, n_groups: int) -> None:
+        """Nothing is kept for a group without values."""
+
     def add(self, ids: Ids, values: pa.Array) -> None:
         """Append a value to the list of each of these groups."""
         if not len(ids):
@@ -182,10 +160,9 @@ class ValueLog:
         for run in self._runs:
             begins = np.searchsorted(run.ids, ids)
             lengths = np.searchsorted(run.ids, ids, side="right") - begins
-            if n := int(lengths.sum()):
-                within = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            if lengths.any():
                 owners.append(np.repeat(np.arange(len(ids)), lengths))
-                parts.append(run.values.take(pa.array(np.repeat(begins, lengths) + within)))
+                parts.append(run.values.take(pa.array(spans(begins, lengths))))
         if not parts:
             offsets = pa.array(np.zeros(len(ids) + 1, np.int32))
             return pa.ListArray.from_arrays(offsets, pa.array([], self.dtype))
