@@ -290,7 +290,6 @@ class Alone:
         self._folder, self._n_opened = folder, 0
         parts = [_split(part) for part in _parts(rows, AT_ONCE)]
         self._coding = Coding(parts[0][2].schema, "hash")
-        self._names = parts[0][2].schema.names
         numbers = range(0, len(rows), AT_ONCE)
         self._encoded = [
             self._coding.encoded(*part, number) for number, part in zip(numbers, parts, strict=True)
@@ -340,7 +339,7 @@ class Alone:
         self._store = Database.open(folder, self._coding.stored, "key", **options)
 
     def _shown(self, stored: pa.RecordBatch) -> pa.RecordBatch:
-        return _whole(self._coding.found(self._coding.piece(stored), self._names))
+        return _whole(self._coding.found(self._coding.piece(stored)))
 
 
 class OneFile:

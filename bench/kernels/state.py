@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from bench.harness import Case, Engine
 from bench.kernels.latency import CALLS, Latency
-from fabric.state import BackendName, StateStore, ValueState
+from fabric.state import BackendName, StateStore
+from fabric.state.kinds import ValueState
 
 N_KEYS: dict[BackendName, int] = {"memory": 100_000, "rocksdb": 200_000}
 NAMES = {f"{backend} {verb}": (backend, verb) for backend in N_KEYS for verb in ("get", "set")}
@@ -94,6 +95,6 @@ def filled(
     keys = pa.schema([("key", pa.int64())])
     spec = StateSpec(name="value", kind="value", keys=keys, dtype=column.type)
     store = open_states(backend, [spec], folder / "state")
-    store.value("value").put_many([pa.array(np.arange(len(values)))], column)
-    store.snapshot().discard()  # which writes what is in memory
-    return store, store.value("value")
+    store.state("value").put_many([pa.array(np.arange(len(values)))], column)
+    store.snapshot()  # which writes what is in memory
+    return store, store.state("value")

@@ -111,7 +111,7 @@ class FolderWriter:
             self._records[name] = FileRecord(name, len(view), crc32c(view))
 
     def link(self, name: str, path: Path, content: str) -> None:
-        """Store an immutable file of this host, see `fabric.operators.contract.SnapshotWriter`."""
+        """Store an immutable file of this host, see `fabric.state.backend.SnapshotWriter`."""
         if not content:
             raise InternalError(f"file {name} has no content to be known by; use put")
         size = self._size_of(path)

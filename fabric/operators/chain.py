@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from fabric.errors import FabricError, InternalError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE, least
-from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
+from fabric.operators.contract import Batches, Context, Operator
 from fabric.operators.node_operators import LEAVES, operator_of, unsupported
 from fabric.operators.row_operators import FilterOperator, ProjectOperator
 from fabric.plan.nodes import Branches, Node, StageInput, StreamScan, branch_side
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
+from fabric.state.backend import Snapshot, SnapshotReader
 
 _PASSING = (FilterOperator, ProjectOperator)
 

@@ -18,12 +18,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 
 from fabric.config import StateBackend
 from fabric.event_time import BEGINNING
+from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
 
 Batches = list[pa.RecordBatch]
 
@@ -54,39 +54,6 @@ class Context:
         """That of the operator of `node` in a chain of which this is the context."""
         state, room = self.states.get(node, (self.state, self.state_bytes))
         return replace(self, node=node, folder=folder, splits=splits, state=state, state_bytes=room)
-
-
-class SnapshotWriter(Protocol):
-    """Where one task's snapshot of one operator goes; names are of ``[a-z0-9_.-]``."""
-
-    def put(self, name: str, data: bytes | pa.Buffer) -> None:
-        """Store one file."""
-
-    def link(self, name: str, path: Path, content: str) -> None:
-        """Store an immutable file of this host; `content` names its bytes for ever.
-
-        What an earlier snapshot stored under the same `content` is not copied again.
-        """
-
-
-class SnapshotReader(Protocol):
-    """One old task's snapshot of one operator; its files are whole, or nobody sees it."""
-
-    def names(self) -> list[str]:
-        """The files, sorted."""
-
-    def read(self, name: str) -> pa.Buffer:
-        """The bytes of a file."""
-
-    def fetch(self, name: str, to: Path) -> None:
-        """Put a file at `to`, linked or copied."""
-
-
-class Snapshot(Protocol):
-    """The state of one task at a barrier: copies, or data that never changes."""
-
-    def write(self, out: SnapshotWriter) -> None:
-        """Store it, in any thread, while the operator goes on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fabric.event_time.windows import Clock, assign
-from fabric.operators.contract import Batches, Files, Operator, Snapshot, SnapshotReader
+from fabric.operators.contract import Batches, Files, Operator
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.expressions.predicates import filter_expr
 from fabric.operators.streams.columns import event_times, shown, sliced
@@ -24,6 +24,7 @@ from fabric.plan.expr import Cast, Column, Expr
 from fabric.plan.nodes import AssignWindows, Explode, branch_side
 from fabric.plan.stream import KIND, KINDS
 from fabric.plan.types import plain
+from fabric.state.backend import Snapshot, SnapshotReader
 
 
 class FilterOperator(Operator):

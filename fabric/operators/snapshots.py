@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import DataError
-from fabric.operators.contract import Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
 
 N_KEY_GROUPS = 1 << 15
 HASH_SHIFT = 49

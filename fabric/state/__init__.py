@@ -11,20 +11,16 @@ from typing import get_args
 
 from fabric.config import StateBackend as BackendName
 from fabric.errors import ConfigError
-from fabric.state.aggregates import AggregatingState, ReducingState
-from fabric.state.backend import Backend, Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.backend import Backend
 from fabric.state.base import State
 from fabric.state.journal import Journal
-from fabric.state.kinds import ListState, MapState, ValueState
 from fabric.state.memory import MemoryBackend
 from fabric.state.spec import Aggregate, StateSpec
 from fabric.state.store import StateStore
 from fabric.values import one_of
 
 __all__ = [
-    "Aggregate", "AggregatingState", "BackendName", "ListState", "MapState", "ReducingState",
-    "Snapshot", "SnapshotReader", "SnapshotWriter", "State", "StateSpec", "StateStore",
-    "ValueState", "open_states",
+    "Aggregate", "BackendName", "State", "StateSpec", "StateStore", "open_states",
 ]  # fmt: skip
 
 
@@ -42,14 +38,14 @@ def open_states(
     Parameters
     ----------
     backend
-        ``rocksdb`` or ``auto``: RocksDB in `folder`, which is empty, missing, or was closed by a
-        store; ``memory``, ``arrow`` or ``tonbo`` (which are for built-in operators): memory.
+        ``rocksdb`` or ``auto``: RocksDB in `folder`, which is empty or missing; ``memory``,
+        ``arrow`` or ``tonbo`` (which are for built-in operators): memory.
     specs
         Each under a name of its own.
     key_groups
         Those of the task; `StateStore.restore` takes them anew.
     dropped
-        States that a snapshot or the folder may hold and that are left behind.
+        States that a snapshot may hold and that are left behind.
     undo
         Whether `StateStore.begin` and `rollback` are going to be called: writes then read first.
     Raises
@@ -57,7 +53,7 @@ def open_states(
     ConfigError
         If the backend is unknown, a name is used twice, or RocksDB has no folder.
     StorageError
-        If the folder is damaged, in use, or holds something else; nothing in it is changed.
+        If the folder holds something; nothing in it is changed.
     """
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
@@ -66,10 +62,7 @@ def open_states(
         raise ConfigError(f"a state backend is {one_of(BackendName)}, not {backend!r}")
     kept: BackendName = "rocksdb" if backend in ("rocksdb", "auto") else "memory"
     made = _backend(kept, specs, folder, dropped)
-    journal = None
-    if undo:
-        made = journal = Journal(made, specs)
-    return StateStore(made, kept, specs, key_groups, journal)
+    return StateStore(made, kept, specs, key_groups, Journal() if undo else None)
 
 
 def _backend(

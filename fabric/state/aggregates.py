@@ -56,7 +56,7 @@ class ReducingState(SingleState):
     >>> from fabric.state import StateSpec, open_states
     >>> specs = [StateSpec(name="total", kind="reducing", keys=pa.schema({"user": "string"}),
     ...                    dtype="int64", function="sum")]
-    >>> total = open_states("memory", specs).reducing("total")
+    >>> total = open_states("memory", specs).state("total")
     >>> total.add_many([pa.array(["ada", "bob", "ada"])], pa.array([1, 2, 3]))
     >>> total.add("ada", 10)
     >>> total.get("ada"), total.get("bob")

@@ -23,17 +23,20 @@ Entries = tuple[pa.LargeBinaryArray, pa.LargeBinaryArray, pa.LargeBinaryArray]
 
 
 class SnapshotWriter(Protocol):
-    """Where one task's snapshot goes; names are of ``[a-z0-9_.-]``."""
+    """Where one task's snapshot of some state goes; names are of ``[a-z0-9_.-]``."""
 
     def put(self, name: str, data: bytes | pa.Buffer) -> None:
         """Store one file."""
 
     def link(self, name: str, path: Path, content: str) -> None:
-        """Store an immutable file of this host; `content` names its bytes for ever."""
+        """Store an immutable file of this host; `content` names its bytes for ever.
+
+        What an earlier snapshot stored under the same `content` is not copied again.
+        """
 
 
 class SnapshotReader(Protocol):
-    """One old task's snapshot; its files are whole."""
+    """One old task's snapshot of some state; its files are whole, or nobody sees it."""
 
     def names(self) -> list[str]:
         """The files, sorted."""
@@ -46,13 +49,10 @@ class SnapshotReader(Protocol):
 
 
 class Snapshot(Protocol):
-    """The states of a task as they were; `write` in any thread, then `discard`, or only that."""
+    """State of a task as it was at a barrier: copies, or data that never changes."""
 
     def write(self, out: SnapshotWriter) -> None:
-        """Store it."""
-
-    def discard(self) -> None:
-        """Give back what it holds; as often as one likes."""
+        """Store it, once, in any thread, while the owner goes on."""
 
 
 class Table(Protocol):
@@ -135,5 +135,5 @@ class Backend(Protocol):
     def nbytes(self) -> int:
         """Memory and disk in use, about."""
 
-    def close(self, header: Header) -> None:
+    def close(self) -> None:
         """No call after this one."""

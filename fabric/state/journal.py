@@ -1,30 +1,27 @@
 """Calls that can be undone: what they overwrite is noted first.
 
-One job: `Journal`, a backend whose tables remember the old bytes of every entry that changes from
+One job: `Journal`, which remembers the old bytes of every entry of some tables that changes from
 `begin` to `commit` or `rollback`. Only those who undo pay: a read before each write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from fabric._cython.kernels.rows import RowCodec
-from fabric.state.backend import Backend, Entries, Snapshot, SnapshotReader, Table
-from fabric.state.schema import Header
+from fabric.state.backend import Entries, Table
 from fabric.state.spec import StateSpec
 
 _Old = tuple["_JournaledTable", bytes, bytes, bytes | None]
 
 
 class Journal:
-    """A backend whose tables note what changes after `begin`."""
+    """What some tables held before what changed after `begin`."""
 
-    def __init__(self, backend: Backend, specs: Sequence[StateSpec]) -> None:
-        self._backend = backend
-        self._specs = {spec.name: spec for spec in specs}
+    def __init__(self) -> None:
         self._old: list[_Old] | None = None
 
     def begin(self) -> None:
@@ -51,31 +48,9 @@ class Journal:
         """Whether changes are noted."""
         return self._old is not None
 
-    def table(self, name: str) -> Table:
-        """See `Backend`."""
-        return _JournaledTable(self, self._backend.table(name), self._specs[name])
-
-    def snapshot(self, header: Header) -> Snapshot:
-        """See `Backend`."""
-        return self._backend.snapshot(header)
-
-    def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
-        """See `Backend`."""
-        self._backend.restore(readers, key_groups)
-
-    @property
-    def next_number(self) -> int:
-        """See `Backend`."""
-        return self._backend.next_number
-
-    @property
-    def nbytes(self) -> int:
-        """See `Backend`."""
-        return self._backend.nbytes
-
-    def close(self, header: Header) -> None:
-        """See `Backend`."""
-        self._backend.close(header)
+    def of(self, table: Table, spec: StateSpec) -> Table:
+        """The table of a state, whose changes are noted."""
+        return _JournaledTable(self, table, spec)
 
 
 class _JournaledTable:

@@ -32,8 +32,8 @@ class ValueState(SingleState):
     >>> keys = pa.schema({"user": "string"})
     >>> specs = [StateSpec(name="n", kind="value", keys=keys, dtype="int64")]
     >>> store = open_states("memory", specs)
-    >>> store.value("n").put("ada", 7)
-    >>> store.value("n").get_many([pa.array(["bob", "ada"])]).to_pylist()
+    >>> store.state("n").put("ada", 7)
+    >>> store.state("n").get_many([pa.array(["bob", "ada"])]).to_pylist()
     [None, 7]
     """
 

@@ -70,7 +70,7 @@ class MemoryBackend:
         """See `Backend.nbytes`."""
         return sum(table.nbytes for table in self._tables.values())
 
-    def close(self, header: Header) -> None:
+    def close(self) -> None:
         """See `Backend.close`; a snapshot that is still being written keeps what it needs."""
         self._tables = {}
 
@@ -89,11 +89,7 @@ class MemorySnapshot:
                     out.put(part_name(number, part), _file(entries))
             out.put(FILE, self._header.to_json())
         finally:
-            self.discard()
-
-    def discard(self) -> None:
-        """See `Snapshot.discard`."""
-        self._tables = {}
+            self._tables = {}
 
 
 def _parts(frozen: FrozenStore, groups: range) -> Iterator[Entries]:

@@ -61,7 +61,7 @@ class Header:
     """Which backend wrote which states of which key groups.
 
     `next_number` follows every list element's; `contents` names the bytes of files that never
-    change; `closed` says that a folder was left whole.
+    change.
     """
 
     backend: str
@@ -69,7 +69,6 @@ class Header:
     states: tuple[Stored, ...]
     next_number: int = 0
     contents: Mapping[str, str] = field(default_factory=dict)
-    closed: bool = False
 
     def stored(self, name: str) -> Stored | None:
         """The state of that name."""
@@ -82,7 +81,7 @@ class Header:
         found = {
             "format": _FORMAT, "version": _VERSION, "backend": self.backend, "key_groups": groups,
             "states": states, "next_number": self.next_number, "contents": dict(self.contents),
-            "closed": self.closed,
+            "closed": False,  # earlier releases look for it
         }  # fmt: skip
         return json.dumps(found, sort_keys=True).encode()
 
@@ -108,7 +107,6 @@ def read_header(data: bytes, where: str) -> Header:
             backend=str(found["backend"]), key_groups=range(*map(int, found["key_groups"])),
             states=tuple(map(_state, found["states"])), next_number=int(found["next_number"]),
             contents={str(name): str(text) for name, text in found["contents"].items()},
-            closed=bool(found["closed"]),
         )  # fmt: skip
     except StorageError:
         raise

@@ -7,7 +7,7 @@ restored as one. One owner thread; a snapshot is written by any.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
 
 from fabric.errors import InternalError
 from fabric.state.aggregates import AggregatingState, ReducingState
@@ -26,7 +26,6 @@ FACES: dict[Kind, type[State]] = {
     "reducing": ReducingState,
     "aggregating": AggregatingState,
 }
-_S = TypeVar("_S", bound=State)
 
 
 class StateStore:
@@ -49,7 +48,10 @@ class StateStore:
 
     def _make_faces(self) -> None:
         self._now.number = self._backend.next_number
-        self._tables = {spec.name: self._backend.table(spec.name) for spec in self._specs}
+        tables = {spec.name: self._backend.table(spec.name) for spec in self._specs}
+        if self._journal is not None:
+            tables = {spec.name: self._journal.of(tables[spec.name], spec) for spec in self._specs}
+        self._tables = tables
         self._states = {
             spec.name: FACES[spec.kind](spec, self._tables[spec.name], self._now)
             for spec in self._specs
@@ -77,37 +79,13 @@ class StateStore:
             raise InternalError("states that are to be undone are opened with undo=True")
         return self._journal
 
-    def state(self, name: str) -> State:
-        """The state of that name, whatever its kind."""
-        return self._of(name, State)
-
-    def value(self, name: str) -> ValueState:
-        """A value state."""
-        return self._of(name, ValueState)
-
-    def list(self, name: str) -> ListState:
-        """A list state."""
-        return self._of(name, ListState)
-
-    def map(self, name: str) -> MapState:
-        """A map state."""
-        return self._of(name, MapState)
-
-    def reducing(self, name: str) -> ReducingState:
-        """A reducing state."""
-        return self._of(name, ReducingState)
-
-    def aggregating(self, name: str) -> AggregatingState:
-        """An aggregating state."""
-        return self._of(name, AggregatingState)
-
-    def _of(self, name: str, face: type[_S]) -> _S:
+    def state(self, name: str) -> Any:
+        """The state of that name, of the class of its kind."""
         self._used = True
-        state = self._states.get(name)
-        if isinstance(state, face):
-            return state
-        known = ", ".join(f"{spec.name} ({spec.kind})" for spec in self._specs) or "none"
-        raise InternalError(f"there is no {face.__name__} {name!r}; declared are {known}")
+        if (state := self._states.get(name)) is None:
+            known = ", ".join(f"{spec.name} ({spec.kind})" for spec in self._specs) or "none"
+            raise InternalError(f"there is no State {name!r}; declared are {known}")
+        return state
 
     def advance(self, now_us: int) -> None:
         """Tell the time that values age by; it never goes back. Once a batch is often enough."""
@@ -126,7 +104,11 @@ class StateStore:
     def snapshot(self) -> Snapshot:
         """All states as of now, to be written by any thread while the owner goes on."""
         self._used = True
-        return self._backend.snapshot(self._header())
+        states = tuple(Stored.of(spec, number) for number, spec in enumerate(self._specs))
+        return self._backend.snapshot(Header(
+            backend=self._name, key_groups=self._key_groups, states=states,
+            next_number=self._now.number,
+        ))  # fmt: skip
 
     def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
         """Take over what old tasks held of these key groups, before the first access.
@@ -150,14 +132,5 @@ class StateStore:
         return self._backend.nbytes
 
     def close(self) -> None:
-        """Give everything back; what the backend keeps on disk is whole then."""
-        self._backend.close(self._header())
-
-    def _header(self) -> Header:
-        states = tuple(Stored.of(spec, number) for number, spec in enumerate(self._specs))
-        return Header(
-            backend=self._name,
-            key_groups=self._key_groups,
-            states=states,
-            next_number=self._now.number,
-        )
+        """Give everything back."""
+        self._backend.close()

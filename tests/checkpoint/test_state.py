@@ -42,7 +42,7 @@ def restored(
     reader = storage.reader(manifest, manifest.tasks[0])
     states = open_states(backend, SPECS, folder)
     states.restore([reader], ALL)
-    found: list[int | None] = states.value("n").get_many(batch(range(N_KEYS), 0)[0]).to_pylist()
+    found: list[int | None] = states.state("n").get_many(batch(range(N_KEYS), 0)[0]).to_pylist()
     states.close()
     return found
 
@@ -53,9 +53,9 @@ def test_state_goes_through_checkpoints(backend: Backend, tmp_path: Path) -> Non
     storage.prepare("job")
     (tmp_path / "state").mkdir()
     states = open_states(backend, SPECS, tmp_path / "state")
-    states.value("n").put_many(*batch(range(N_KEYS), 0))
+    states.state("n").put_many(*batch(range(N_KEYS), 0))
     first = checkpoint(storage, states, 1)
-    states.value("n").put_many(*batch(range(200), 7))
+    states.state("n").put_many(*batch(range(200), 7))
     second = checkpoint(storage, states, 2)
     contents = [{f.content: f for f in m.tasks[0].files if f.content} for m in (first, second)]
     if backend == "rocksdb":

@@ -96,8 +96,8 @@ def test_no_row_on_time_touches_a_session_that_is_closed(
     greatest, ends = BEGINNING, list[int]()
     for time in times:
         watermark = BEGINNING if greatest == BEGINNING else greatest - bound
-        ends = assign(window, np.array([time])).ends
-        on_time = bool((ends > closed(np.int64(watermark), lateness)).all())
+        alone = assign(window, np.array([time])).ends
+        on_time = bool((alone > closed(np.int64(watermark), lateness)).all())
         limit = int(closed(np.int64(watermark), waits_us(window, lateness)))
         gone = [end for end in ends if end <= limit]
         assert not (on_time and any(time <= end for end in gone))

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import DataError, ExpressionError
-from fabric.state import Aggregate, ReducingState, StateSpec, open_states
+from fabric.state import Aggregate, StateSpec, open_states
+from fabric.state.aggregates import ReducingState
 from tests.support.arrays import examples
 
 KEYS = pa.schema([("user", pa.int64())])
@@ -42,7 +43,7 @@ NUMBERS = [
 
 def reducing(dtype: pa.DataType, function: Any) -> ReducingState:
     spec = StateSpec(name="f", kind="reducing", keys=KEYS, dtype=dtype, function=function)
-    return open_states("memory", [spec]).reducing("f")
+    return open_states("memory", [spec]).state("f")
 
 
 def is_nan(value: Any) -> bool:
@@ -152,7 +153,7 @@ def test_an_aggregate_of_columns() -> None:
         result=lambda n: f"{n} letters", result_dtype=pa.string(),
     )  # fmt: skip
     spec = StateSpec(name="a", kind="aggregating", keys=KEYS, dtype=pa.int64(), function=length)
-    state = open_states("memory", [spec]).aggregating("a")
+    state = open_states("memory", [spec]).state("a")
     state.add_many([pa.array([1, 2, 1])], pa.array(["ab", "c", "d"]))
     state.add(1, "xyz")
     assert state.get_many([pa.array([1, 2, 3])]).to_pylist() == ["6 letters", "1 letters", None]

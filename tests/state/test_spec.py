@@ -52,15 +52,13 @@ def test_stores_are_asked_for_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs a folder"):
         open_states("rocksdb", [spec()])
     store = open_states("memory", [spec()])
-    with pytest.raises(InternalError, match=r"no MapState 's'; declared are s \(value\)"):
-        store.map("s")
-    with pytest.raises(InternalError, match="no State 't'"):
+    with pytest.raises(InternalError, match=r"no State 't'; declared are s \(value\)"):
         store.state("t")
 
 
 def test_keys_and_values_of_other_types_are_refused() -> None:
     two = pa.schema([("user", pa.int64()), ("site", pa.string())])
-    state = open_states("memory", [spec(keys=two)]).value("s")
+    state = open_states("memory", [spec(keys=two)]).state("s")
     for key in (1, (1,), (1, 2), ("x", "y"), (2**63, "y"), "ab"):
         with pytest.raises(DataError, match="state 's': "):
             state.put(key, 1)
@@ -78,7 +76,7 @@ def test_keys_and_values_of_other_types_are_refused() -> None:
 
 
 def test_a_map_has_no_null_key() -> None:
-    state = open_states("memory", [spec(kind="map", key_dtype="string")]).map("s")
+    state = open_states("memory", [spec(kind="map", key_dtype="string")]).state("s")
     for access in (
         lambda: state.put(1, None, 1),
         lambda: state.get(1, None),
@@ -98,9 +96,8 @@ def test_a_map_has_no_null_key() -> None:
     ],
 )
 def test_layouts_of_the_same_values_are_taken(other: pa.Array) -> None:
-    state = open_states("memory", [spec(keys=pa.schema({"k": "string"}), dtype="string")]).value(
-        "s"
-    )
+    states = open_states("memory", [spec(keys=pa.schema({"k": "string"}), dtype="string")])
+    state = states.state("s")
     state.put_many([other], other)
     assert [state.get("a"), state.get("b")] == ["a", "b"]
     batch = pa.record_batch({"more": [1, 2], "k": ["b", "a"]})
@@ -110,13 +107,13 @@ def test_layouts_of_the_same_values_are_taken(other: pa.Array) -> None:
 def test_a_time_to_live_needs_a_time() -> None:
     store = open_states("memory", [spec(ttl_us=5)])
     with pytest.raises(InternalError, match="tell the store the time"):
-        store.value("s").put(1, 1)
+        store.state("s").put(1, 1)
     store.advance(10)
-    store.value("s").put(1, 1)
+    store.state("s").put(1, 1)
     store.advance(7)  # it never goes back
-    store.value("s").put(2, 2)
+    store.state("s").put(2, 2)
     store.advance(14)
-    assert store.value("s").get_many([pa.array([1, 2])]).to_pylist() == [1, 2]
+    assert store.state("s").get_many([pa.array([1, 2])]).to_pylist() == [1, 2]
     store.advance(15)
-    assert store.value("s").get_many([pa.array([1, 2])]).to_pylist() == [None, None]
+    assert store.state("s").get_many([pa.array([1, 2])]).to_pylist() == [None, None]
     assert sum(store.sweep(15) for _ in range(8)) == 2

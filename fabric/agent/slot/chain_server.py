@@ -22,10 +22,11 @@ from fabric.checkpoint.storage import FolderStorage
 from fabric.control.errors import to_detail
 from fabric.errors import FabricError, InternalError
 from fabric.operators.chain import Chain, build_chain
-from fabric.operators.contract import Batches, Files, Snapshot
+from fabric.operators.contract import Batches, Files
 from fabric.operators.functions.trust import functions_of, vouch
 from fabric.plan.codec import decode
 from fabric.plan.nodes import Node, Sink
+from fabric.state.backend import Snapshot
 
 FromAgent = Channel[sp.ToSlot]
 

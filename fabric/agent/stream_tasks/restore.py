@@ -20,12 +20,13 @@ from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.io.readers.reader import StreamReader
 from fabric.operators.chain import Chain
-from fabric.operators.contract import Context, SnapshotReader
+from fabric.operators.contract import Context
 from fabric.operators.snapshots import key_groups
 from fabric.plan.nodes import Node, StreamScan
 from fabric.plan.sources import Split
 from fabric.plan.stream_facts import task_of
 from fabric.plan.walk import walk
+from fabric.state.backend import SnapshotReader
 
 
 def context_of(node: str, begin: sp.Begin) -> Context:

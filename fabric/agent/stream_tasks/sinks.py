@@ -21,8 +21,9 @@ from fabric import failpoints
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.ids import new_id
 from fabric.io.sinks.protocol import SinkWriter
-from fabric.operators.contract import Files, Snapshot, SnapshotReader, SnapshotWriter
+from fabric.operators.contract import Files
 from fabric.operators.snapshots import Joint, hashes_of, parts_of
+from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
 
 _STATE = "state"
 

@@ -21,8 +21,8 @@ from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import CancelledError, FabricError, InternalError
-from fabric.operators.contract import Snapshot
 from fabric.operators.snapshots import key_groups
+from fabric.state.backend import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

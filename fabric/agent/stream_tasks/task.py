@@ -37,8 +37,9 @@ from fabric.event_time import BEGINNING, least
 from fabric.flight.header import Event
 from fabric.io.readers.protocol import Ended
 from fabric.operators.chain import Chain
-from fabric.operators.contract import Batches, Files, Snapshot
+from fabric.operators.contract import Batches, Files
 from fabric.plan.stream import UNREADABLE
+from fabric.state.backend import Snapshot
 
 TICK_S = 0.05
 """How often time passes for a task that has nothing to do."""

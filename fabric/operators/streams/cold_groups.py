@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric.operators.contract import Context, Snapshot, SnapshotReader
+from fabric.operators.contract import Context
 from fabric.operators.snapshots import Joint, hashes_of, parts_of
 from fabric.operators.streams.accumulators import as_type
 from fabric.operators.streams.group_values import Numbers
+from fabric.state.backend import Snapshot, SnapshotReader
 from fabric.state.column_stores import (
     ALL_TIMES,
     ColumnStore,

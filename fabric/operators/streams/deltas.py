@@ -28,10 +28,10 @@ import pyarrow as pa
 
 from fabric._cython.kernels.group_table import GroupTable
 from fabric.errors import StorageError
-from fabric.operators.contract import Snapshot, SnapshotReader, SnapshotWriter
 from fabric.operators.snapshots import Joint, Packed, Rows, parts_of, unpacked
 from fabric.operators.streams.columns import Ints, only
 from fabric.operators.streams.group_values import Numbers
+from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
 
 FEW_BYTES = 1 << 20
 """Groups that take less memory are written whole."""

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import PlanError
-from fabric.operators.contract import Snapshot, SnapshotReader
 from fabric.operators.snapshots import KEY_GROUP, with_key_groups
 from fabric.operators.streams.accumulators import Aggregates, Ids, RowGroups
 from fabric.operators.streams.cold_groups import ColdGroups, Recency
@@ -27,6 +26,7 @@ from fabric.operators.streams.columns import Ints
 from fabric.operators.streams.deltas import Deltas, Hot
 from fabric.operators.streams.group_values import Numbers
 from fabric.operators.streams.row_store import GroupRows
+from fabric.state.backend import Snapshot, SnapshotReader
 
 _SHOWN = "shown"
 _ALL = "all"

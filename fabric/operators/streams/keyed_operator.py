@@ -19,7 +19,7 @@ import pyarrow as pa
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.event_time import BEGINNING, END_OF_TIME
-from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
+from fabric.operators.contract import Batches, Context, Operator
 from fabric.operators.snapshots import with_key_groups
 from fabric.operators.streams.cold_groups import ColdGroups, Recency
 from fabric.operators.streams.columns import Ints, only
@@ -27,6 +27,7 @@ from fabric.operators.streams.deltas import Deltas, Hot, Make
 from fabric.operators.streams.lifetime import Closing, Late, TimeToLive, restored_times, times_of
 from fabric.plan.expr import output_name
 from fabric.plan.nodes.groups import Groups
+from fabric.state.backend import Snapshot, SnapshotReader
 
 LAST = "__last"
 """The column of when a group last had a row."""

@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import closed, closed_at
-from fabric.operators.contract import Batches, SnapshotReader
+from fabric.operators.contract import Batches
 from fabric.operators.snapshots import greatest
 from fabric.operators.streams.columns import Bools, Ints, row_watermarks, rows_of, shown, us
 from fabric.operators.streams.group_values import Numbers
 from fabric.plan.stream import LATE
+from fabric.state.backend import SnapshotReader
 
 
 class Closing:

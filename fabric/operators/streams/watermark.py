@@ -18,20 +18,14 @@ from fabric.errors import DataError, ExpressionError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.source import SourceWatermarks
 from fabric.event_time.watermarks import GOOD, MISSING, Bounded, Custom, Monotonic, Strategy
-from fabric.operators.contract import (
-    Batches,
-    Context,
-    Files,
-    Operator,
-    Snapshot,
-    SnapshotReader,
-)
+from fabric.operators.contract import Batches, Context, Files, Operator
 from fabric.operators.functions.trust import load
 from fabric.operators.functions.user_code import said, watched
 from fabric.operators.streams.columns import shown, us
 from fabric.plan.expr import Udf
 from fabric.plan.nodes import Watermark
 from fabric.plan.stream import BAD
+from fabric.state.backend import Snapshot, SnapshotReader
 
 _SPLITS = "splits.json"
 

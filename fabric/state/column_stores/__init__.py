@@ -79,8 +79,8 @@ def open_column_store(
     >>> import numpy as np
     >>> store = open_column_store("memory", pa.schema([("n", pa.int64())]))
     >>> rows = pa.record_batch({"n": [1, 2]})
-    >>> store.put(0, np.array([7, 9], np.uint64), np.array([10, 10]), rows)
-    >>> [found.rows.to_pydict() for found in store.scan(hashes=(8, 10))]
+    >>> store.put(0, np.array([7, 9], np.uint64), np.array([10, 11]), rows)
+    >>> [found.rows.to_pydict() for found in store.scan(times=(11, 12))]
     [{'n': [2]}]
     """
     match engine:

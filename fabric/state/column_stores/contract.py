@@ -35,7 +35,7 @@ class Found(NamedTuple):
     hashes: Hashes
     times: Times
     rows: pa.RecordBatch
-    """The columns that were asked for."""
+    """The columns of the store's schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,7 @@ class ColumnStore(ABC):
         self,
         generations: Collection[int] | None = None,
         *,
-        hashes: Span = ALL_HASHES,
         times: Span = ALL_TIMES,
-        among: Hashes | None = None,
-        columns: Sequence[str] | None = None,
     ) -> Iterator[Found]:
         """Rows in the order of the store; of equal hash and time in that in which they were put.
 
@@ -129,20 +126,12 @@ class ColumnStore(ABC):
         ----------
         generations
             Those to look in; None: all.
-        among
-            Only these hashes.
-        columns
-            Their names; None: all.
 
         Raises
         ------
         StorageError
             Rows can't be read, or are damaged; the message names the file.
         """
-
-    @abstractmethod
-    def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Which of these some row may have; the others none has. Reads no rows."""
 
     @abstractmethod
     def drop(self, generation: int) -> None:

@@ -15,7 +15,7 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ import pyarrow as pa
 from fabric.errors import DataError, StorageError
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores.contract import Order
-from fabric.state.column_stores.run_index import HASH, TIME, Index, IndexBuilder, ipc_stream
+from fabric.state.column_stores.run_index import Index, IndexBuilder, ipc_stream
 
 BLOCK_ROWS: dict[Order, int] = {"hash": 1 << 16, "time": 1 << 13}
 """Rows of a block at most. A scan by time has a block of each run in memory."""
@@ -41,11 +41,11 @@ class Blocks(Protocol):
     def index(self) -> Index:
         """Of the blocks."""
 
-    def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
-        """The rows of a block: hash and time, then these columns (None: all)."""
+    def block(self, number: int) -> pa.RecordBatch:
+        """The rows of a block: hash and time, then the other columns."""
 
     def looking(self) -> AbstractContextManager[Callable[[int], pa.RecordBatch]]:
-        """Within it, all columns of a block, of which a few rows are read: nobody keeps it."""
+        """Within it, a block of which a few rows are read: nobody keeps it."""
 
     def store(self, out: SnapshotWriter, name: str, content: str) -> None:
         """Put it into a snapshot."""
@@ -75,13 +75,12 @@ class InMemory:
             begin, end = index.offsets[number : number + 2].tolist()
             if zlib.crc32(block := data.slice(begin, end - begin)) != crc:
                 raise DataError(f"the file {name} of a snapshot is damaged at byte {begin}")
-            batches.append(_decoded(block, None))
+            batches.append(_decoded(block))
         return cls(index, tuple(batches))
 
-    def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+    def block(self, number: int) -> pa.RecordBatch:
         """See `Blocks.block`."""
-        rows = self.batches[number]
-        return rows if columns is None else rows.select([HASH, TIME, *columns])
+        return self.batches[number]
 
     @contextmanager
     def looking(self) -> Iterator[Callable[[int], pa.RecordBatch]]:
@@ -109,12 +108,12 @@ class FileBlocks:
         """See `Blocks.index`."""
         return self._index
 
-    def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+    def block(self, number: int) -> pa.RecordBatch:
         """See `Blocks.block`."""
         begin, end = self._index.offsets[number : number + 2].tolist()
         with self._reading(), open(self._path, "rb", buffering=0) as file:
             data = os.pread(file.fileno(), end - begin, begin)
-        return _decoded(self._checked(number, data), columns)
+        return _decoded(self._checked(number, data))
 
     @contextmanager
     def looking(self) -> Iterator[Callable[[int], pa.RecordBatch]]:
@@ -123,7 +122,7 @@ class FileBlocks:
         Those of one block at a time are in memory, which counts as that of the process.
         """
         if self._index.order == "time":
-            yield lambda number: self.block(number, None)
+            yield self.block
             return
         with self._reading(), open(self._path, "rb", buffering=0) as file:
             size, n_bytes = os.fstat(file.fileno()).st_size, self._index.n_bytes
@@ -142,7 +141,7 @@ class FileBlocks:
             if number not in self._whole:
                 self._checked(number, block)
                 self._whole.add(number)
-            return _decoded(block, None)
+            return _decoded(block)
 
         yield look
 
@@ -241,13 +240,8 @@ def _read_index(read: Callable[[int, int], bytes], size: int, name: str) -> Inde
     raise DataError(f"the file {name} of a snapshot is damaged: its end is not what was written")
 
 
-def _decoded(data: bytes | pa.Buffer, columns: Sequence[str] | None) -> pa.RecordBatch:
-    if columns is None:
-        return pa.ipc.open_stream(data).read_next_batch()
-    names = pa.ipc.open_stream(data).schema.names
-    wanted = [HASH, TIME, *columns]
-    options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in wanted])
-    return pa.ipc.open_stream(data, options=options).read_next_batch().select(wanted)
+def _decoded(data: bytes | pa.Buffer) -> pa.RecordBatch:
+    return pa.ipc.open_stream(data).read_next_batch()
 
 
 def _cut(rows: Iterable[pa.RecordBatch], order: Order) -> Iterator[pa.RecordBatch]:

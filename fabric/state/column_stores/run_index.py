@@ -8,6 +8,7 @@ that few blocks are read for hashes that are absent.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,14 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*_BESIDE, *schema])
 
 
+def as_run(
+    schema: pa.Schema, hashes: Hashes, times: NDArray[np.int64], rows: pa.RecordBatch
+) -> pa.RecordBatch:
+    """Rows with the columns `schema` as a run has them."""
+    beside = [pa.array(hashes, pa.uint64()), pa.array(times, pa.int64())]
+    return pa.RecordBatch.from_arrays([*beside, *rows.columns], schema=stored_schema(schema))
+
+
 def places(rows: pa.RecordBatch, order: Order) -> tuple[U64, U64]:
     """What the rows of a run are sorted by; times become unsigned, as hashes are."""
     hashes: U64 = rows.column(HASH).to_numpy()
@@ -59,6 +68,13 @@ def sorted_places(major: U64, minor: U64) -> NDArray[np.int64]:
                 digits = (words >> np.uint64(shift) & np.uint64(_DIGIT)).astype(np.uint16)
                 at = at[np.argsort(digits[at], kind="stable")]  # a radix sort
     return at
+
+
+def n_before(major: U64, minor: U64, place: Place, side: Literal["left", "right"] = "left") -> int:
+    """How many of these sorted places are before `place`; on the right side: or are it."""
+    begin = int(np.searchsorted(major, np.uint64(place[0]), "left"))
+    end = int(np.searchsorted(major, np.uint64(place[0]), "right"))
+    return begin + int(np.searchsorted(minor[begin:end], np.uint64(place[1]), side))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +128,16 @@ class Index:
             return False
         return int(self.firsts[0][0]) < hashes[0] or int(self.lasts[0][-1]) >= hashes[1]
 
-    def blocks(self, major: Span, minor: Span, among: Hashes | None) -> NDArray[np.int64]:
-        """Those that may have rows with places in these spans, and hashes `among` (sorted)."""
-        found = _overlap(self.firsts[0], self.lasts[0], major)
-        found &= _overlap(*self.minors, minor)
-        if among is not None:
-            found &= self._have_among(among)
+    def blocks(self, major: Span, minor: Span) -> NDArray[np.int64]:
+        """Those that may have rows with places in these spans."""
+        found = _overlap(self.firsts[0], self.lasts[0], major) & _overlap(*self.minors, minor)
         return np.flatnonzero(found)
 
     def blocks_among(self, hashes: Hashes) -> NDArray[np.int64]:
         """Those that may have rows with these hashes (sorted)."""
-        return np.flatnonzero(self._have_among(hashes))
-
-    def _have_among(self, hashes: Hashes) -> NDArray[np.bool_]:
         least, most = (self.firsts[0], self.lasts[0]) if self.order == "hash" else self.minors
-        found: NDArray[np.bool_] = hashes.searchsorted(least, "left") < hashes.searchsorted(
-            most, "right"
-        )
-        return found
+        begins, ends = hashes.searchsorted(least, "left"), hashes.searchsorted(most, "right")
+        return np.flatnonzero(begins < ends)
 
     def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Which of these hashes some row may have."""

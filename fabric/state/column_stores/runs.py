@@ -16,14 +16,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from fabric.errors import DataError
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores.contract import (
-    ALL_HASHES,
     ALL_TIMES,
     ColumnStore,
     Found,
@@ -35,13 +32,11 @@ from fabric.state.column_stores.contract import (
     columns_of,
 )
 from fabric.state.column_stores.run_files import BLOCK_ROWS, Blocks, Folder, InMemory
-from fabric.state.column_stores.run_index import places, sorted_places, stored_schema
+from fabric.state.column_stores.run_index import as_run, places, sorted_places
 from fabric.state.column_stores.scans import (
     Asked,
     Run,
-    Wanted,
     found,
-    in_span,
     rows_of,
 )
 
@@ -71,10 +66,7 @@ class RunStore(ColumnStore):
     def _put(
         self, generation: int, hashes: Hashes, times: Times, rows: pa.RecordBatch, replaces: bool
     ) -> None:
-        beside = [pa.array(hashes, pa.uint64()), pa.array(times, pa.int64())]
-        added = pa.RecordBatch.from_arrays(
-            [*beside, *rows.columns], schema=stored_schema(self.schema)
-        )
+        added = as_run(self.schema, hashes, times, rows)
         major, minor = places(added, self.order)
         at, n = pa.array(sorted_places(major, minor)), BLOCK_ROWS[self.order]
         # A block at a time: a task has no room for all rows twice.
@@ -158,24 +150,12 @@ class RunStore(ColumnStore):
         self,
         generations: Collection[int] | None = None,
         *,
-        hashes: Span = ALL_HASHES,
         times: Span = ALL_TIMES,
-        among: Hashes | None = None,
-        columns: Sequence[str] | None = None,
     ) -> Iterator[Found]:
         """See `ColumnStore.scan`."""
         asked = self._runs if generations is None else self._runs.keys() & set(generations)
         runs = [run for number in sorted(asked) for run in self._runs[number]]
-        names = self.schema.names if columns is None else list(columns)
-        wanted = Wanted(self.order, hashes, times, None if among is None else np.unique(among))
-        return (found(rows, names) for rows in rows_of(runs, self.order, wanted, names))
-
-    def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """See `ColumnStore.may_have`."""
-        found = np.zeros(len(hashes), np.bool_)
-        for run in (each for runs in self._runs.values() for each in runs):
-            found |= in_span(hashes, run.hashes) & run.index.may_have(hashes)
-        return found
+        return (found(rows, self.schema.names) for rows in rows_of(runs, self.order, times))
 
     def generations(self) -> list[int]:
         """See `ColumnStore.generations`."""
@@ -261,10 +241,6 @@ class RunSnapshot:
                     written.add(run.content)
         facts = {"columns": columns_of(self.schema), "order": self.order, "runs": listed}
         out.put(_RUNS, json.dumps(facts).encode())
-
-    def discard(self) -> None:
-        """See `Snapshot.discard`."""
-        self.runs.clear()
 
     @property
     def n_rows(self) -> int:

@@ -3,7 +3,7 @@
     run ─ blocks by (hash, time) ─┐ portion by portion: concatenated, sorted ─► rows in order
     run ─ blocks by (hash, time) ─┘
 
-One job: `Run`, and how to read several of them: those that are `Wanted`, in order (`rows_of`), or
+One job: `Run`, and how to read several of them: those of some times, in order (`rows_of`), or
 those that are `Asked` for by their keys, wherever they lie. The rows of a run never change; those
 that were removed are known by a bit each, until a merge leaves them out.
 """
@@ -35,6 +35,7 @@ from fabric.state.column_stores.run_index import (
     TIME,
     Index,
     Place,
+    n_before,
     places,
     sorted_places,
 )
@@ -112,36 +113,6 @@ class Run:
         return replace(self, removed=removed) if removed.n_rows < self.index.n_rows else None
 
 
-class Wanted:
-    """Which places and hashes a scan is about."""
-
-    def __init__(self, order: Order, hashes: Span, times: Span, among: Hashes | None) -> None:
-        self.order, self.hashes, self.among = order, hashes, among
-        self.times = times
-
-    def spans(self, run: Run) -> tuple[Span, Span]:
-        """Of the first and the second part of places; `run` has only some hashes."""
-        hashes = max(run.hashes[0], self.hashes[0]), min(run.hashes[1], self.hashes[1])
-        times = max(run.since, self.times[0]) + SHIFT, self.times[1] + SHIFT
-        return (hashes, times) if self.order == "hash" else (times, hashes)
-
-    def blocks(self, run: Run) -> NDArray[np.int64]:
-        """The blocks of a run that may have such rows."""
-        major, minor = self.spans(run)
-        return run.index.blocks(major, minor, self.among)
-
-    def of(self, run: Run, block: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a block that are wanted."""
-        major, minor = places(rows, self.order)
-        spans = self.spans(run)
-        keep = in_span(major, spans[0]) & in_span(minor, spans[1])
-        if self.among is not None:
-            keep &= _among(rows.column(HASH).to_numpy(), self.among)
-        if run.removed is not None:
-            keep &= run.removed.here(run.index.start(block), len(rows))
-        return rows if keep.all() else rows.filter(pa.array(keep))
-
-
 class Asked:
     """Keys to be taken out of runs: all rows with their hashes, or only those of certain times."""
 
@@ -191,15 +162,9 @@ def _positions(
     return at if run.removed is None else at[run.removed.here_at(at + begin)]
 
 
-def rows_of(
-    runs: Sequence[Run],
-    order: Order,
-    wanted: Wanted | None = None,
-    columns: Sequence[str] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The rows of runs in order; of equal places those of an earlier run first."""
-    wanted = wanted or Wanted(order, ALL_HASHES, ALL_TIMES, None)
-    readers = [_Reader(run, wanted, columns) for run in runs]
+def rows_of(runs: Sequence[Run], order: Order, times: Span = ALL_TIMES) -> Iterator[pa.RecordBatch]:
+    """Rows of runs with these times, in order; of equal places those of an earlier run first."""
+    readers = [_Reader(run, times) for run in runs]
     cuts = _cuts(readers)
     for begin, end in zip(cuts, [*cuts[1:], None], strict=True):
         parts = [(i, part) for i, each in enumerate(readers) for part in each.between(begin, end)]
@@ -215,9 +180,12 @@ def rows_of(
 class _Reader:
     """One run in a scan."""
 
-    def __init__(self, run: Run, wanted: Wanted, columns: Sequence[str] | None) -> None:
-        self.run, self._wanted, self._columns = run, wanted, columns
-        self.blocks = wanted.blocks(run)
+    def __init__(self, run: Run, times: Span) -> None:
+        self.run = run
+        wanted = max(run.since, times[0]) + SHIFT, times[1] + SHIFT
+        by_hash = run.index.order == "hash"
+        self._spans = (run.hashes, wanted) if by_hash else (wanted, run.hashes)
+        self.blocks = run.index.blocks(*self._spans)
         self._next = 0
         self._held: tuple[int, pa.RecordBatch] | None = None
         """A block that goes on in the next portion."""
@@ -230,17 +198,25 @@ class _Reader:
             if end is not None and index.first(number) >= end:
                 return
             if self._held is None or self._held[0] != number:
-                rows = self.run.blocks.block(number, self._columns)
-                self._held = number, self._wanted.of(self.run, number, rows)
+                self._held = number, self._read(number)
             rows = self._held[1]
-            major, minor = places(rows, self._wanted.order)
-            first = _n_before(major, minor, begin)
-            until = len(rows) if end is None else _n_before(major, minor, end)
+            major, minor = places(rows, index.order)
+            first = n_before(major, minor, begin)
+            until = len(rows) if end is None else n_before(major, minor, end)
             if until > first:
                 yield rows.slice(first, until - first)
             if end is not None and index.last(number) >= end:
                 return
             self._next, self._held = self._next + 1, None
+
+    def _read(self, number: int) -> pa.RecordBatch:
+        """The rows of a block that are wanted."""
+        rows, run = self.run.blocks.block(number), self.run
+        major, minor = places(rows, run.index.order)
+        keep = in_span(major, self._spans[0]) & in_span(minor, self._spans[1])
+        if run.removed is not None:
+            keep &= run.removed.here(run.index.start(number), len(rows))
+        return rows if keep.all() else rows.filter(pa.array(keep))
 
 
 def _cuts(readers: Sequence[_Reader]) -> list[Place]:
@@ -288,10 +264,3 @@ def pairs_of(hashes: Hashes, times: Times) -> NDArray[np.void]:
     pairs = np.empty(len(hashes), [("hash", np.uint64), ("time", np.int64)])
     pairs["hash"], pairs["time"] = hashes, times
     return pairs
-
-
-def _n_before(major: NDArray[np.uint64], minor: NDArray[np.uint64], place: Place) -> int:
-    """How many of these sorted places are before `place`."""
-    begin = int(np.searchsorted(major, np.uint64(place[0]), "left"))
-    end = int(np.searchsorted(major, np.uint64(place[0]), "right"))
-    return begin + int(np.searchsorted(minor[begin:end], np.uint64(place[1]), "left"))

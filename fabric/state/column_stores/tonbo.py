@@ -24,7 +24,6 @@ from fabric.process import give_back
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores import scans
 from fabric.state.column_stores.contract import (
-    ALL_HASHES,
     ALL_TIMES,
     ColumnStore,
     Found,
@@ -35,7 +34,7 @@ from fabric.state.column_stores.contract import (
     Times,
 )
 from fabric.state.column_stores.run_files import Folder
-from fabric.state.column_stores.run_index import stored_schema
+from fabric.state.column_stores.run_index import as_run
 from fabric.state.column_stores.runs import RunSnapshot, RunStore
 from fabric.state.column_stores.scans import Run
 from fabric.state.column_stores.tonbo_generation import Generation, Pin
@@ -94,7 +93,7 @@ class TonboStore(ColumnStore):
         for number, piece in found.items():
             self._generations[number].delete(piece.numbers)
             self._shrink(number)
-        return [self._coding.found(piece, self.schema.names) for piece in found.values()]
+        return [self._coding.found(piece) for piece in found.values()]
 
     def drop(self, generation: int) -> None:
         """See `ColumnStore.drop`."""
@@ -113,7 +112,7 @@ class TonboStore(ColumnStore):
         """Of the rows with these hashes and times."""
         wanted, pairs = np.unique(hashes), scans.pairs_of(hashes, times)
         found = [np.empty(0, np.uint64)]
-        for piece in there.read(among=wanted[there.may_have(wanted)], columns=[]):
+        for piece in there.read(among=wanted[there.may_have(wanted)], keys_only=True):
             places = scans.pairs_of(piece.hashes(self.order), piece.times(self.order))
             found.append(piece.numbers[np.isin(places, pairs)])
         return np.concatenate(found)
@@ -143,28 +142,15 @@ class TonboStore(ColumnStore):
         self,
         generations: Collection[int] | None = None,
         *,
-        hashes: Span = ALL_HASHES,
         times: Span = ALL_TIMES,
-        among: Hashes | None = None,
-        columns: Sequence[str] | None = None,
     ) -> Iterator[Found]:
         """See `ColumnStore.scan`."""
         asked = self._generations.keys() if generations is None else set(generations)
-        names = self.schema.names if columns is None else list(columns)
-        if among is not None:
-            among = np.unique(among)
         streams = [
-            self._generations[number].read(hashes=hashes, times=times, among=among, columns=names)
+            self._generations[number].read(times=times)
             for number in sorted(self._generations.keys() & asked)
         ]
-        return (self._coding.found(piece, names) for piece in _unsplit(_merged(streams)))
-
-    def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """See `ColumnStore.may_have`."""
-        found = np.zeros(len(hashes), np.bool_)
-        for each in self._generations.values():
-            found |= each.may_have(hashes)
-        return found
+        return map(self._coding.found, _unsplit(_merged(streams)))
 
     def generations(self) -> list[int]:
         """See `ColumnStore.generations`."""
@@ -200,16 +186,11 @@ class TonboStore(ColumnStore):
             return ()
         pieces = itertools.chain([first], pieces)
         content = f"{self._maker}-{next(self._n_made)}"
-        rows = (self._as_run(self._coding.found(each, self.schema.names)) for each in pieces)
+        rows = (as_run(self.schema, *self._coding.found(each)) for each in pieces)
         with suppress(OSError):  # what is wrong with it is said by `write`
             (self._path / "runs").mkdir(parents=True, exist_ok=True)  # the store may be closed
         blocks = self._runs.write(content, rows, self.order)
         return (Run(content, blocks.index, blocks),)
-
-    def _as_run(self, found: Found) -> pa.RecordBatch:
-        beside = [pa.array(found.hashes, pa.uint64()), pa.array(found.times, pa.int64())]
-        schema = stored_schema(self.schema)
-        return pa.RecordBatch.from_arrays([*beside, *found.rows.columns], schema=schema)
 
     def restore(self, snapshots: Sequence[SnapshotReader], hashes: Span) -> None:
         """See `ColumnStore.restore`."""
@@ -248,10 +229,6 @@ class TonboSnapshot:
             runs[number] = tuple(run for run in left if run is not None)
         RunSnapshot(self._schema, self._order, runs).write(out)
 
-    def discard(self) -> None:
-        """See `Snapshot.discard`."""
-        self._pinned.clear()
-
 
 def _merged(streams: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
     """The rows of sorted streams in order; of equal places those of an earlier stream first."""
@@ -262,7 +239,7 @@ def _merged(streams: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
         parts += _below(heads, live, cut)
         for i in live:  # those at the cut itself, which may go on in the next piece of a stream
             while (head := heads[i]) is not None:
-                n = head.n_up_to(*cut)
+                n = head.n_before(cut, "right")
                 if n:
                     parts.append(head.slice(0, n))
                 if n < len(head.major):
@@ -284,7 +261,8 @@ def _unsplit(pieces: Iterator[Piece]) -> Iterator[Piece]:
     """The same rows; those of one place are in one piece, wherever Tonbo has cut its batches."""
     parts = list[Piece]()
     for piece in pieces:
-        n = piece.n_up_to(int(parts[-1].major[-1]), int(parts[-1].minor[-1])) if parts else 0
+        last = (int(parts[-1].major[-1]), int(parts[-1].minor[-1])) if parts else (0, 0)
+        n = piece.n_before(last, "right") if parts else 0
         if n:
             parts.append(piece.slice(0, n))
         if n < len(piece.major):
@@ -299,7 +277,7 @@ def _below(heads: list[Piece | None], live: list[int], cut: tuple[int, int]) -> 
     """Take the rows before a place off all heads, in order."""
     parts, which = list[Piece](), list[NDArray[np.int64]]()
     for i in live:
-        if (head := heads[i]) is not None and (n := head.n_before(*cut)):
+        if (head := heads[i]) is not None and (n := head.n_before(cut)):
             parts.append(head.slice(0, n))
             which.append(np.full(n, i))
             heads[i] = head.slice(n, len(head.major))

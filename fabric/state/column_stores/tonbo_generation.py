@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +35,7 @@ from fabric.state.column_stores.contract import (
 )
 from fabric.state.column_stores.run_index import FILTER_BITS, SHIFT
 from fabric.state.column_stores.scans import Run, in_span
-from fabric.state.column_stores.tonbo_rows import U64, Coding, Piece
+from fabric.state.column_stores.tonbo_rows import KEY, U64, Coding, Piece
 
 PUT_ROWS = 1 << 13
 """Rows that are put at once."""
@@ -153,22 +153,21 @@ class Generation:
     def read(
         self,
         *,
-        hashes: Span = ALL_HASHES,
         times: Span = ALL_TIMES,
         among: Hashes | None = None,
-        columns: Sequence[str] | None = None,
+        keys_only: bool = False,
     ) -> Iterator[Piece]:
-        """Rows as they are now, in order; `among` is sorted."""
-        shifted = times[0] + SHIFT, times[1] + SHIFT
+        """Rows as they are now, in order; only those with hashes `among` (sorted)."""
+        hashes, shifted = ALL_HASHES, (times[0] + SHIFT, times[1] + SHIFT)
         if among is not None:
             if not len(among):
                 return iter(())
-            hashes = max(hashes[0], int(among[0])), min(hashes[1], int(among[-1]) + 1)
+            hashes = int(among[0]), int(among[-1]) + 1
         major, minor = (hashes, shifted) if self._order == "hash" else (shifted, hashes)
         spans = [major]
         if self._order == "hash" and among is not None and len(among) * LOOKED_UP < self.n_rows:
-            spans = [(h, h + 1) for h in among.tolist() if hashes[0] <= h < hashes[1]]
-        names = self._coding.columns(columns)
+            spans = [(h, h + 1) for h in among.tolist()]
+        names = [KEY] if keys_only else None
         with _told(self._path):
             readers = [self._store.scan(*_bounds(each), columns=names) for each in spans]
         return self._pieces(readers, major, minor, among, self._gone)

@@ -10,7 +10,7 @@ lie together in one binary column, a row as `RowCodec` writes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import ConfigError
 from fabric.state.column_stores.contract import Found, Hashes, Order, Times
-from fabric.state.column_stores.run_index import SHIFT, sorted_places
+from fabric.state.column_stores.run_index import SHIFT, Place, n_before, sorted_places
 
 KEY, _REST = "key", "rest"
 KEY_BYTES = 24
@@ -69,17 +69,9 @@ class Piece(NamedTuple):
         key = keys(self.major, self.minor, numbers)
         return self.rows.set_column(0, self.rows.schema.field(0), key)
 
-    def n_before(self, major: int, minor: int) -> int:
-        """How many rows come before a place."""
-        begin = int(np.searchsorted(self.major, np.uint64(major), "left"))
-        end = int(np.searchsorted(self.major, np.uint64(major), "right"))
-        return begin + int(np.searchsorted(self.minor[begin:end], np.uint64(minor), "left"))
-
-    def n_up_to(self, major: int, minor: int) -> int:
-        """How many rows come before a place, or are there."""
-        begin = int(np.searchsorted(self.major, np.uint64(major), "left"))
-        end = int(np.searchsorted(self.major, np.uint64(major), "right"))
-        return begin + int(np.searchsorted(self.minor[begin:end], np.uint64(minor), "right"))
+    def n_before(self, place: Place, side: Literal["left", "right"] = "left") -> int:
+        """See `run_index.n_before`."""
+        return n_before(self.major, self.minor, place, side)
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:
@@ -105,17 +97,16 @@ class Coding:
     >>> piece = coding.piece(coding.encoded(hashes, times, rows, 0))
     >>> piece.major.tolist(), piece.numbers.tolist()
     ([7, 9], [1, 0])
-    >>> coding.found(piece, ["n"]).rows.to_pydict()
-    {'n': [2, 1]}
+    >>> coding.found(piece).rows.column("n").to_pylist()
+    [2, 1]
     """
 
     def __init__(self, schema: pa.Schema, order: Order) -> None:
         self._schema, self._order = schema, order
         own = [i for i, field in enumerate(schema) if field.type in _OWN]
-        self._places = {schema.names[i]: f"c{place}" for place, i in enumerate(own)}
         self._own = own
         self._packed = [i for i in range(len(schema)) if i not in set(own)]
-        fields = [pa.field(self._places[schema.names[i]], schema.field(i).type) for i in own]
+        fields = [pa.field(f"c{place}", schema.field(i).type) for place, i in enumerate(own)]
         self._rest: RowCodec | None = None
         if self._packed:
             self._rest = _codec(pa.schema([schema.field(i) for i in self._packed]))
@@ -138,13 +129,6 @@ class Coding:
         key = keys(major[at], minor[at], numbers)
         return pa.RecordBatch.from_arrays([key, *taken], schema=self.stored)
 
-    def columns(self, names: Sequence[str] | None) -> list[str] | None:
-        """Which columns of Tonbo have those of these names; None: all."""
-        if names is None:
-            return None
-        own = [self._places[name] for name in names if name in self._places]
-        return [KEY, *own, *([_REST] if len(own) < len(names) else [])]
-
     def piece(self, stored: pa.RecordBatch) -> Piece:
         """What Tonbo gave, in which the columns are still its own."""
         column = stored.column(0)
@@ -155,19 +139,14 @@ class Coding:
         major, minor, numbers = (np.ascontiguousarray(words[:, i]) for i in range(3))
         return Piece(major, minor, numbers, stored)
 
-    def found(self, piece: Piece, names: Sequence[str]) -> Found:
-        """Rows with these columns."""
-        packed: dict[str, pa.Array] = {}
-        if self._rest is not None and any(name not in self._places for name in names):
+    def found(self, piece: Piece) -> Found:
+        """Rows with the columns of the schema."""
+        columns = dict(zip(self._own, piece.rows.columns[1:], strict=False))
+        if self._rest is not None:
             rest = piece.rows.column(_REST).cast(pa.large_binary())
-            shown = [self._schema.names[i] for i in self._packed]
-            packed = dict(zip(shown, self._rest.decode(rest), strict=True))
-        columns = [
-            packed[name] if name in packed else piece.rows.column(self._places[name])
-            for name in names
-        ]
-        schema = pa.schema([self._schema.field(name) for name in names])
-        rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+            columns |= zip(self._packed, self._rest.decode(rest), strict=True)
+        in_order = [columns[i] for i in range(len(self._schema))]
+        rows = pa.RecordBatch.from_arrays(in_order, schema=self._schema)
         return Found(piece.hashes(self._order), piece.times(self._order), rows)
 
 

@@ -1,14 +1,13 @@
 """All states of a task in one RocksDB.
 
-One job: `RocksBackend`, its folder, and restoring. The folder holds ``state.json``, ``db`` and,
-while one is written, ``snapshot-N``. A folder is new, or was closed whole: one that a crash left is
-ahead of the last checkpoint, so it is refused like one that is damaged or holds something else, and
-nothing in it is touched.
+One job: `RocksBackend`, its folder, and restoring. The folder holds ``db`` and, while one is
+written, ``snapshot-N``. It goes with the attempt of the task, so it is new: one that a crash left
+is ahead of the last checkpoint, so it is refused like one that holds something else, and nothing in
+it is touched.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,16 +21,10 @@ from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import StorageError
 from fabric.state.backend import SnapshotReader
 from fabric.state.restore import Old, Sources, overlap
-from fabric.state.rocksdb.database import (
-    check_files,
-    check_whole,
-    failed,
-    live_files,
-    open_database,
-)
-from fabric.state.rocksdb.snapshot import RocksSnapshot, content_of, place
+from fabric.state.rocksdb.database import failed, open_database
+from fabric.state.rocksdb.snapshot import RocksSnapshot, place
 from fabric.state.rocksdb.table import RocksTable
-from fabric.state.schema import FILE, Header, check_states, conversion, read_header
+from fabric.state.schema import Header, conversion
 from fabric.state.spec import StateSpec
 
 _ALL_GROUPS = range(1 << 15)
@@ -51,24 +44,13 @@ class RocksBackend:
         """What files are known by that came from elsewhere."""
         self._maker = uuid4().hex
         self._n_snapshots = 0
-        self._reopened = False
         self.next_number = 0
-        found = _found(folder)
-        if found is not None:
-            check_states(found, specs, dropped)
-            check_files(self._own, found.contents)
-            check_whole(self._own)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._mark(found or Header(backend="rocksdb", key_groups=_ALL_GROUPS, states=()))
-            _tidy(folder)
+            _check_new(folder)
         except OSError as error:
             raise failed(folder, error) from error
-        self._database: Any = open_database(self._own, create=found is None)
-        if found is not None:
-            self._reopened, self.next_number = True, found.next_number
-            self._contents = dict(found.contents)
-            self._take_over(found, _ALL_GROUPS)
+        self._database: Any = open_database(self._own, create=True)
 
     def table(self, name: str) -> RocksTable:
         """See `Backend.table`."""
@@ -89,11 +71,6 @@ class RocksBackend:
 
     def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
         """See `Backend.restore`: the snapshot with the most of them is taken over as it is."""
-        if self._reopened:
-            raise StorageError(
-                f"{self._folder} holds states already: restore into a new folder; "
-                "nothing was changed"
-            )
         sources = Sources(readers, key_groups, self._specs, self._dropped)
         self.next_number = sources.next_number
         ours = [old for old in sources.old if old[1].backend == "rocksdb"]
@@ -147,8 +124,8 @@ class RocksBackend:
         """See `Backend.nbytes`."""
         return sum(self._database.property_int_value(name) or 0 for name in _SIZES)
 
-    def close(self, header: Header) -> None:
-        """See `Backend.close`; what can't be flushed leaves the folder marked as not closed."""
+    def close(self) -> None:
+        """See `Backend.close`."""
         database, self._database = self._database, None
         if database is None:  # a restore has failed
             return
@@ -157,11 +134,6 @@ class RocksBackend:
                 database.flush()
             finally:
                 database.close()
-            live, known = live_files(self._own), (self._contents, self._maker)
-            contents = {name: content_of(name, *known) for name in live}
-            self._mark(replace(self._numbered(header), closed=True, contents=contents))
-        except StorageError:
-            raise
         except Exception as error:  # rocksdict raises bare Exception
             raise failed(self._folder, error) from error
 
@@ -169,42 +141,17 @@ class RocksBackend:
         states = tuple(replace(state, number=self._numbers[state.name]) for state in header.states)
         return replace(header, states=states)
 
-    def _mark(self, header: Header) -> None:
-        """Write down what the folder is; not closed unless `header` says so."""
-        aside = self._folder / f"{FILE}.new"
-        with aside.open("wb") as file:
-            file.write(header.to_json())
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(self._folder / FILE)
 
-
-def _found(folder: Path) -> Header | None:
-    """What a folder was closed with; None when there is nothing in it."""
-    try:
-        held = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-        if not held:
-            return None
-        if FILE not in held:
-            raise StorageError(
-                f"{folder} holds {', '.join(held[:5])} and no state of Fabric's: use a new folder; "
-                "nothing was changed"
-            )
-        header = read_header((folder / FILE).read_bytes(), str(folder / FILE))
-    except StorageError:
-        raise
-    except OSError as error:
-        raise failed(folder, error) from error
-    if not header.closed:
+def _check_new(folder: Path) -> None:
+    """Refuse a folder that holds anything."""
+    held = sorted(path.name for path in folder.iterdir())
+    if "db" in held:
         raise StorageError(
             f"the state in {folder} is in use, or was not closed: it may be ahead of the last "
             "checkpoint; restore that into a new folder; nothing was changed"
         )
-    return header
-
-
-def _tidy(folder: Path) -> None:
-    """Remove what snapshots and restores of an earlier process left."""
-    for path in folder.iterdir():
-        if path.name.startswith(("snapshot-", "restore-")):
-            shutil.rmtree(path)
+    if held:
+        raise StorageError(
+            f"{folder} holds {', '.join(held[:5])} and no state of Fabric's: use a new folder; "
+            "nothing was changed"
+        )

@@ -93,37 +93,16 @@ def open_for_reading(folder: Path) -> Any:
         raise StorageError(damaged(folder, error)) from error
 
 
-def live_files(folder: Path) -> set[str]:
-    """The files of rows that a database which nobody has open is made of."""
-    database = open_for_reading(folder)
-    try:
-        return {found["name"].lstrip("/") for found in database.live_files()}
-    finally:
-        database.close()
-
-
 def check_files(folder: Path, wanted: Collection[str]) -> None:
     """Whether it is made of these files: a manifest that lost its end opens, with less in it."""
-    found = live_files(folder)
+    database = open_for_reading(folder)
+    try:
+        found = {each["name"].lstrip("/") for each in database.live_files()}
+    finally:
+        database.close()
     if found != set(wanted):
         odd = ", ".join(sorted(found ^ set(wanted))[:5])
         raise StorageError(damaged(folder, f"its manifest lost or gained {odd}"))
-
-
-def check_whole(folder: Path) -> None:
-    """Read every block there is, without a change to the folder."""
-    database = open_for_reading(folder)
-    try:
-        cursor = database.iter()
-        cursor.seek_to_first()
-        while cursor.valid():
-            cursor.value()
-            cursor.next()
-        cursor.status()
-    except Exception as error:  # a block that is damaged ends the cursor
-        raise StorageError(damaged(folder, error)) from error
-    finally:
-        database.close()
 
 
 def damaged(folder: Path, error: object) -> str:

@@ -53,11 +53,7 @@ class RocksSnapshot:
             why = error.strerror or error
             raise StorageError(f"a snapshot of state can't be written: {why}") from error
         finally:
-            self.discard()
-
-    def discard(self) -> None:
-        """See `Snapshot.discard`."""
-        self._end()
+            self._end()
 
 
 def content_of(name: str, contents: Mapping[str, str], maker: str) -> str:

@@ -24,7 +24,6 @@ from hypothesis.stateful import (
 
 from fabric.operators.snapshots import key_groups
 from fabric.state.column_stores import (
-    ALL_HASHES,
     ALL_TIMES,
     ColumnStore,
     Order,
@@ -161,48 +160,26 @@ class Histories(RuleBasedStateMachine):
 
     @rule(
         generations=st.none() | st.sets(GENERATION),
-        hashes=st.just(ALL_HASHES) | st.tuples(HASH, HASH.map(lambda h: h + 1)),
         times=st.just(ALL_TIMES) | st.tuples(TIME, TIME.map(lambda t: t + 1)),
-        among=st.none() | st.lists(HASH),
-        columns=st.none() | st.permutations(SCHEMA.names).map(lambda names: names[:2]),
     )
-    def scan(
-        self, generations: Any, hashes: Any, times: Any, among: Any, columns: list[str] | None
-    ) -> None:
+    def scan(self, generations: Any, times: Any) -> None:
         wanted = [
             row
             for row in self.rows
             if (generations is None or row.generation in generations)
-            and hashes[0] <= row.hash < hashes[1]
             and times[0] <= row.time < times[1]
-            and (among is None or row.hash in among)
         ]
-        names = columns or SCHEMA.names
         for i, store in enumerate(self.tasks):
             mine = [row for row in wanted if self.task_of(row.hash) == i]
             mine.sort(key=lambda row: (*self.place(row), row.generation, row.n))
-            found = list(
-                store.scan(
-                    generations, hashes=hashes, times=times, columns=columns,
-                    among=None if among is None else np.array(among, np.uint64),
-                )
-            )  # fmt: skip
+            found = list(store.scan(generations, times=times))
             assert [h for each in found for h in each.hashes.tolist()] == [r.hash for r in mine]
             assert [t for each in found for t in each.times.tolist()] == [r.time for r in mine]
-            assert [values for each in found for values in each.rows.to_pylist()] == [
-                {name: row.values[name] for name in names} for row in mine
-            ]
-            assert all(each.rows.schema.names == list(names) for each in found)
+            assert [v for each in found for v in each.rows.to_pylist()] == [r.values for r in mine]
+            assert all(each.rows.schema.names == SCHEMA.names for each in found)
 
     def place(self, row: Row) -> tuple[int, int]:
         return (row.hash, row.time) if self.order == "hash" else (row.time, row.hash)
-
-    @rule(hashes=st.lists(HASH, unique=True))
-    def may_have(self, hashes: list[int]) -> None:
-        for store in self.tasks:
-            there = {h for found in store.scan() for h in found.hashes.tolist()}
-            may = store.may_have(np.array(hashes, np.uint64)).tolist()
-            assert all(m or h not in there for h, m in zip(hashes, may, strict=True))
 
     @rule()
     def told(self) -> None:
@@ -219,7 +196,6 @@ class Histories(RuleBasedStateMachine):
         shelves = [Shelf(self.shared) for _ in pinned]
         for snapshot, shelf in zip(pinned, shelves, strict=True):
             snapshot.write(shelf)
-            snapshot.discard()
         self.taken = shelves, list(self.rows)
 
     @rule(pairs=PAIRS)

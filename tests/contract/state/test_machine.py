@@ -20,7 +20,8 @@ from hypothesis.stateful import (
 )
 
 from fabric.operators.snapshots import key_groups
-from fabric.state import Aggregate, BackendName, Snapshot, StateSpec, StateStore, open_states
+from fabric.state import Aggregate, BackendName, StateSpec, StateStore, open_states
+from fabric.state.backend import Snapshot
 from tests.support.states import Shelf, StateModel
 
 KEYS = pa.schema([("user", pa.int64()), ("site", pa.string())])
@@ -76,15 +77,12 @@ class Histories(RuleBasedStateMachine):
         self.start(n, [])
 
     def start(self, n: int, snapshots: list[Shelf]) -> None:
-        self.folders: list[Path] = []
         self.stores = []
         for task in range(n):
             self.n_stores += 1
-            self.folders.append(self.home / str(self.n_stores))
+            folder = self.home / str(self.n_stores)
             groups = key_groups(task, n)
-            store = open_states(
-                self.backend, list(SPECS.values()), self.folders[-1], key_groups=groups
-            )
+            store = open_states(self.backend, list(SPECS.values()), folder, key_groups=groups)
             if snapshots:
                 store.restore(snapshots, groups)
             store.advance(self.now_us)
@@ -110,21 +108,21 @@ class Histories(RuleBasedStateMachine):
 
     @rule(key=KEY, value=TEXT)
     def put(self, key: Any, value: str) -> None:
-        self.of(key).value("plain").put(key, value)
+        self.of(key).state("plain").put(key, value)
         self.models["plain"].put(key, value, now_us=self.now_us)
 
     @rule(name=st.sampled_from(["aged", "read"]), keys=SOME, first=NUMBER)
     def put_many(self, name: str, keys: list[Any], first: int) -> None:
         values = list(range(first, first + len(keys)))
         for store, own, given in self.by_task(keys, values):
-            store.value(name).put_many(own, pa.array(given, pa.int64()))
+            store.state(name).put_many(own, pa.array(given, pa.int64()))
         for key, value in zip(keys, values, strict=True):
             self.models[name].put(key, value, now_us=self.now_us)
 
     @rule(name=st.sampled_from(["plain", "aged", "read", "sum", "mean"]), keys=SOME)
     def remove(self, name: str, keys: list[Any]) -> None:
         (first, *rest) = keys
-        self.of(first).state(name).remove(first)  # type: ignore[attr-defined]
+        self.of(first).state(name).remove(first)
         for store, own in self.by_task(rest):
             store.state(name).remove_many(own)
         for key in keys:
@@ -133,34 +131,34 @@ class Histories(RuleBasedStateMachine):
     @rule(key=KEY)
     def read(self, key: Any) -> None:
         model = self.models["read"]
-        assert self.of(key).value("read").get(key) == model.get(key, now_us=self.now_us)
+        assert self.of(key).state("read").get(key) == model.get(key, now_us=self.now_us)
         model.renew(key, now_us=self.now_us)
 
     @rule(keys=SOME)
     def read_many(self, keys: list[Any]) -> None:
         model = self.models["read"]
         for store, own, given in self.by_task(keys, keys):
-            found = store.value("read").get_many(own).to_pylist()
+            found = store.state("read").get_many(own).to_pylist()
             assert found == [model.get(key, now_us=self.now_us) for key in given]
         for key in keys:
             model.renew(key, now_us=self.now_us)
 
     @rule(key=KEY, value=TEXT)
     def append(self, key: Any, value: str) -> None:
-        self.of(key).list("list").append(key, value)
+        self.of(key).state("list").append(key, value)
         self.models["list"].append(key, value, now_us=self.now_us)
 
     @rule(keys=SOME, first=NUMBER)
     def append_many(self, keys: list[Any], first: int) -> None:
         values = list(range(first, first + len(keys)))
         for store, own, given in self.by_task(keys, values):
-            store.list("aged list").append_many(own, pa.array(given, pa.int64()))
+            store.state("aged list").append_many(own, pa.array(given, pa.int64()))
         for key, value in zip(keys, values, strict=True):
             self.models["aged list"].append(key, value, now_us=self.now_us)
 
     @rule(key=KEY, values=st.lists(TEXT, max_size=3))
     def replace(self, key: Any, values: list[str]) -> None:
-        self.of(key).list("list").put(key, values)
+        self.of(key).state("list").put(key, values)
         self.models["list"].clear(key)
         for value in values:
             self.models["list"].append(key, value, now_us=self.now_us)
@@ -168,7 +166,7 @@ class Histories(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["list", "aged list", "map", "read map"]), keys=SOME)
     def clear(self, name: str, keys: list[Any]) -> None:
         (first, *rest) = keys
-        self.of(first).state(name).clear(first)  # type: ignore[attr-defined]
+        self.of(first).state(name).clear(first)
         for store, own in self.by_task(rest):
             store.state(name).clear_many(own)
         for key in keys:
@@ -179,7 +177,7 @@ class Histories(RuleBasedStateMachine):
         subs = [sub[i:] for i in range(len(keys))]
         values = list(range(first, first + len(keys)))
         for store, own, subs_given, given in self.by_task(keys, subs, values):
-            store.map(name).put_many(
+            store.state(name).put_many(
                 own, pa.array(subs_given, pa.string()), pa.array(given, pa.int64())
             )
         for key, own_sub, value in zip(keys, subs, values, strict=True):
@@ -187,15 +185,15 @@ class Histories(RuleBasedStateMachine):
 
     @rule(key=KEY, sub=TEXT, value=NUMBER)
     def put_entry(self, key: Any, sub: str, value: int) -> None:
-        self.of(key).map("map").put(key, sub, value)
+        self.of(key).state("map").put(key, sub, value)
         self.models["map"].put(key, value, now_us=self.now_us, sub=sub)
 
     @rule(keys=SOME, sub=TEXT)
     def remove_entries(self, keys: list[Any], sub: str) -> None:
         (first, *rest) = keys
-        self.of(first).map("map").remove(first, sub)
+        self.of(first).state("map").remove(first, sub)
         for store, own, given in self.by_task(rest, [sub] * len(rest)):
-            store.map("map").remove_many(own, pa.array(given, pa.string()))
+            store.state("map").remove_many(own, pa.array(given, pa.string()))
         for key in keys:
             self.models["map"].remove(key, sub)
 
@@ -203,7 +201,7 @@ class Histories(RuleBasedStateMachine):
     def read_entry(self, key: Any, sub: str) -> None:
         model = self.models["read map"]
         wanted = model.get(key, now_us=self.now_us, sub=sub)
-        assert self.of(key).map("read map").get(key, sub) == wanted
+        assert self.of(key).state("read map").get(key, sub) == wanted
         if wanted is not None:
             model.put(key, wanted, now_us=self.now_us, sub=sub)
 
@@ -211,7 +209,7 @@ class Histories(RuleBasedStateMachine):
     def read_maps(self, keys: list[Any]) -> None:
         model = self.models["read map"]
         for store, own, given in self.by_task(keys, keys):
-            found = [dict(held) for held in store.map("read map").items_many(own).to_pylist()]
+            found = [dict(held) for held in store.state("read map").items_many(own).to_pylist()]
             assert found == [model.entries(key, now_us=self.now_us) for key in given]
         for key in keys:
             model.renew(key, now_us=self.now_us)
@@ -223,7 +221,7 @@ class Histories(RuleBasedStateMachine):
         for key, value in zip(keys, values, strict=True):
             old = model.get(key, now_us=self.now_us)
             if one:
-                self.of(key).state(name).add(key, value)  # type: ignore[attr-defined]
+                self.of(key).state(name).add(key, value)
             if name == "sum":
                 new = value if old is None else old + value
             else:
@@ -249,9 +247,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def snapshot(self) -> None:
-        if self.pending is not None:
-            for old in self.pending[0]:
-                old.discard()
+        self.pending = None
         models = {name: model.copied() for name, model in self.models.items()}
         n = len(self.stores)
         groups = [key_groups(task, n) for task in range(n)]
@@ -277,21 +273,6 @@ class Histories(RuleBasedStateMachine):
         self.models = {name: model.copied() for name, model in models.items()}
         self.start(n, shelves)
 
-    @precondition(lambda self: self.backend == "rocksdb")
-    @rule()
-    def reopen(self) -> None:
-        """Closed whole, a folder is as it was."""
-        self.pending = None
-        for store in self.stores:
-            store.close()
-        n = len(self.stores)
-        self.stores = [
-            open_states(self.backend, list(SPECS.values()), folder, key_groups=key_groups(task, n))
-            for task, folder in enumerate(self.folders)
-        ]
-        for store in self.stores:
-            store.advance(self.now_us)
-
     # --- what must hold -------------------------------------------------------------------------
 
     @invariant()
@@ -306,21 +287,21 @@ class Histories(RuleBasedStateMachine):
                 assert [store.state(name).get(key) for key in keys] == wanted, name
             for name in ("list", "aged list"):
                 wanted = [self.models[name].elements(key, now_us=self.now_us) for key in keys]
-                assert store.list(name).get_many(own).to_pylist() == wanted, name
-                assert [store.list(name).get(key) for key in keys] == wanted, name
+                assert store.state(name).get_many(own).to_pylist() == wanted, name
+                assert [store.state(name).get(key) for key in keys] == wanted, name
             model = self.models["map"]
             wanted = [model.entries(key, now_us=self.now_us) for key in keys]
-            assert [dict(held) for held in store.map("map").items_many(own).to_pylist()] == wanted
-            assert [store.map("map").items(key) for key in keys] == wanted
+            assert [dict(held) for held in store.state("map").items_many(own).to_pylist()] == wanted
+            assert [store.state("map").items(key) for key in keys] == wanted
             for sub in ("", "x"):
-                found = store.map("map").get_many(own, pa.array([sub] * len(keys), pa.string()))
+                found = store.state("map").get_many(own, pa.array([sub] * len(keys), pa.string()))
                 assert found.to_pylist() == [held.get(sub) for held in wanted]
 
     @invariant()
     def scans_agree(self) -> None:
         found = {}
         for store in self.stores:
-            for keys, values in store.value("plain").scan():
+            for keys, values in store.state("plain").scan():
                 for row, value in zip(keys.to_pylist(), values.to_pylist(), strict=True):
                     found[row["user"], row["site"]] = value
         held = self.models["plain"].held

@@ -43,16 +43,16 @@ def fill(store: StateStore, groups: range) -> None:
     of_key = (value().key_codec().hashes(rows) >> np.uint64(49)).astype(int)
     own = USERS[(of_key >= groups.start) & (of_key < groups.stop)]
     keys = [pa.array(own)]
-    store.value("n").put_many(keys, pa.array(own * 2))
+    store.state("n").put_many(keys, pa.array(own * 2))
     for turn in ("first", "second"):
-        store.list("l").append_many(keys, pa.array([f"{turn} {n}" for n in own]))
-        store.map("m").put_many(keys, pa.array([turn] * len(own)), pa.array(own))
+        store.state("l").append_many(keys, pa.array([f"{turn} {n}" for n in own]))
+        store.state("m").put_many(keys, pa.array([turn] * len(own)), pa.array(own))
 
 
 def everything(stores: list[StateStore]) -> tuple[dict[Any, Any], ...]:
     found: tuple[dict[Any, Any], ...] = ({}, {}, {})
     for store in stores:
-        scans = store.value("n").scan(), store.list("l").scan(), store.map("m").scan()
+        scans = store.state("n").scan(), store.state("l").scan(), store.state("m").scan()
         for held, scan in zip(found, scans, strict=True):
             for keys, values in scan:
                 for user, own in zip(keys["user"].to_pylist(), values.to_pylist(), strict=True):
@@ -119,9 +119,9 @@ def test_a_snapshot_holds_nothing_that_came_after(opened: Open) -> None:
     writer = threading.Thread(target=snapshot.write, args=(shelf,))
     writer.start()
     keys = [pa.array(USERS)]
-    store.value("n").put_many(keys, pa.array(USERS))
-    store.list("l").clear_many(keys)
-    store.map("m").remove_many(keys, pa.array(["first"] * N))
+    store.state("n").put_many(keys, pa.array(USERS))
+    store.state("l").clear_many(keys)
+    store.state("m").remove_many(keys, pa.array(["first"] * N))
     writer.join()
     assert everything(tasks(opened, 1, [shelf])) == WANTED
 
@@ -130,14 +130,14 @@ def test_snapshots_wait_side_by_side(opened: Open) -> None:
     (store,) = tasks(opened, 1, [])
     snapshots = []
     for n in range(4):
-        store.value("n").put(7, n)
+        store.state("n").put(7, n)
         snapshots.append(store.snapshot())
-    snapshots.pop(1).discard()
+    del snapshots[1]
     for n, snapshot in zip((0, 2, 3), snapshots, strict=True):
         shelf = Shelf({})
         snapshot.write(shelf)
         (other,) = tasks(opened, 1, [shelf])
-        assert other.value("n").get(7) == n
+        assert other.state("n").get(7) == n
 
 
 def test_a_snapshot_of_nothing(opened: Open) -> None:
@@ -150,7 +150,7 @@ def test_restoring_comes_first(opened: Open) -> None:
     (store,) = tasks(opened, 1, [])
     shelf = shelved(store)
     (other,) = tasks(opened, 1, [])
-    other.value("n").put(1, 1)
+    other.state("n").put(1, 1)
     with pytest.raises(InternalError, match="before they are used"):
         other.restore([shelf], range(1 << 15))
 
@@ -169,17 +169,17 @@ FIRST, LATER = [{"a": 1, "b": [0.5, None]}, {"a": None, "b": None}, None], [
 def test_fields_are_added_and_numbers_widen(opened: Open, ttl_us: int, n: int) -> None:
     store = opened([value(OLD, ttl_us=ttl_us)])
     store.advance(50)
-    store.value("n").put_many([pa.array([1, 2, 3])], pa.array(FIRST, OLD))
+    store.state("n").put_many([pa.array([1, 2, 3])], pa.array(FIRST, OLD))
     shelf = shelved(store)
     found, n_left = {}, 0
     for task in range(n):
         new = opened([value(NEW, ttl_us=ttl_us)])
         new.restore([shelf], key_groups(task, n))
         new.advance(149)
-        for keys, values in new.value("n").scan():
+        for keys, values in new.state("n").scan():
             found |= dict(zip(keys["user"].to_pylist(), values.to_pylist(), strict=True))
         new.advance(150)
-        n_left += sum(len(keys) for keys, _ in new.value("n").scan())
+        n_left += sum(len(keys) for keys, _ in new.state("n").scan())
     assert n_left == (0 if ttl_us else 3)
     assert found == dict(zip([1, 2, 3], LATER, strict=True))
 
@@ -232,14 +232,14 @@ def test_states_are_dropped_and_added(opened: Open) -> None:
     more = StateSpec(name="more", kind="value", keys=KEYS, dtype="string")
     new = opened([more, value()], dropped=["l", "m"])
     new.restore([shelved(store)], range(1 << 15))
-    assert new.value("more").get(1) is None
-    new.value("more").put(1, "x")
+    assert new.state("more").get(1) is None
+    new.state("more").put(1, "x")
     shelf = shelved(new)
     again = opened([value(), more, LISTS])
     again.restore([shelf], range(1 << 15))
-    assert again.value("more").get(1) == "x"
-    assert again.value("n").get(8) == 16
-    assert again.list("l").get(8) == []  # dropped is dropped
+    assert again.state("more").get(1) == "x"
+    assert again.state("n").get(8) == 16
+    assert again.state("l").get(8) == []  # dropped is dropped
 
 
 # --- what is damaged -----------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def carry_out(store, call):
 
 def everything(store):
     found = [[store.state(name).get(key) for name in ("value", "list", "sum")] for key in "abc"]
-    return found, [store.map("map").items(key) for key in "abc"]
+    return found, [store.state("map").items(key) for key in "abc"]
 
 
 @settings(

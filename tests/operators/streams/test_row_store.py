@@ -94,7 +94,7 @@ class Lists(RuleBasedStateMachine):
     @invariant()
     def groups(self):
         assert self.lists.groups().tolist() == sorted(g for g, e in self.model.items() if e)
-        assert self.lists._end <= 2 * int(self.lists._room.sum()) + 4096
+        assert self.lists._end <= 2 * int(self.lists._room.values.sum()) + 4096
 
 
 TestRows = Rows.TestCase

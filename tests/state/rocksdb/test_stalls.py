@@ -88,7 +88,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_ends_a_states_writes(small_disk: Path) -> None:
     spec = StateSpec(name="v", kind="value", keys=pa.schema({"key": "int64"}), dtype="binary")
     store = open_states("rocksdb", [spec], small_disk / "state")
-    state = store.value("v")
+    state = store.state("v")
 
     def fill() -> None:
         for begin in range(0, 400_000, 1_000):

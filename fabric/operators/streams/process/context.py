@@ -100,7 +100,7 @@ class CallContext:
         self._sides = []
         return {tag: [pa.concat_batches(batches)] for tag, batches in found.items()}
 
-    def _state(self, name: str) -> State:
+    def _state(self, name: str) -> Any:
         if name not in self._store.names:
             known = ", ".join(self._store.names) or "none"
             raise PlanError(f"the state {name!r} was not declared; declared are: {known}")

@@ -22,7 +22,7 @@ from fabric._cython.kernels.group_table import GroupTable
 from fabric.errors import ExpressionError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.timers import Timers
-from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
+from fabric.operators.contract import Batches, Context, Operator
 from fabric.operators.functions.trust import load_anew
 from fabric.operators.functions.user_code import said, watched
 from fabric.operators.snapshots import Joint, Packed, greatest, parts_of
@@ -42,6 +42,7 @@ from fabric.plan.process import (
 )
 from fabric.plan.stream import ERRORS
 from fabric.state import StateStore, open_states
+from fabric.state.backend import Snapshot, SnapshotReader
 
 _WATERMARK, _NOW, _TIMERS = "watermark", "now", "timers"
 _SPARE = 1024

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import behind
-from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
+from fabric.operators.contract import Batches, Context, Operator
 from fabric.operators.snapshots import greatest
 from fabric.operators.streams.accumulators import Aggregates
 from fabric.operators.streams.cold_groups import ColdGroups
@@ -26,6 +26,7 @@ from fabric.operators.streams.windows.ends import Ends
 from fabric.plan.expr import Column
 from fabric.plan.nodes import StreamAggregate
 from fabric.plan.stream import KIND
+from fabric.state.backend import Snapshot, SnapshotReader
 from fabric.state.column_stores import Order
 
 _TIME = "time_us"
