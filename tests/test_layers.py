@@ -15,9 +15,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "fabric" / "_cython"
 FOLDERS = (NATIVE, NATIVE / "kernels", NATIVE / "shuffle")  # where #include looks
-# Bottom to top; files right in `shuffle` (pool, partitioner, checksum) are the room "shuffle".
+# Bottom to top; files right in `shuffle` (pool, partitioner, groups) are the room "shuffle".
 ROOMS = (
-    "kernels", "codecs", "kafka", "wire", "groups", "shuffle", "store", "ring", "pump", "grpc",
+    "kernels", "codecs", "kafka", "wire", "shuffle", "store", "ring", "pump", "grpc",
     "flight", "datasets", "exchange",
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fabric._cython.shuffle.wire.unfolding import check_schema
+from fabric._cython.shuffle.wire.headers import check_schema
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import n_replicas
 from fabric.coordinator.catalog.replicas import in_common

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric._cython.shuffle.store.messages import batch_bytes
-from fabric._cython.shuffle.store.sizes import add_partition_bytes
+from fabric._cython.shuffle.store.messages import add_partition_bytes, batch_bytes
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.pipes import OF_JOBS, Backlog, Item, Mark, Pipes, Port
 from fabric.agent.router import Offsets, Router, make_router, reached, read_schema

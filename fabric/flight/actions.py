@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric._cython.shuffle.wire.unfolding import unpacked_bytes
+from fabric._cython.shuffle.wire.headers import unpacked_bytes
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import all_owners, n_lacking, n_replicas
 from fabric.errors import ConfigError, DataError, NotFoundError

@@ -2,7 +2,7 @@
 
 One job: `Directory`, names to locations. The coordinator pushes locations; a name the table lacks
 costs one control call, whose answer is kept. What Flight calls read is found natively
-(`finder.hpp`). `Puts` answers `fabric/_cython/shuffle/datasets/puts.pyx`, which takes the rows:
+(`directory.hpp`). `Puts` answers `fabric/_cython/shuffle/datasets/puts.pyx`, which takes the rows:
 where an open transaction writes to, begin and commit of a plain put, and undoing one.
 """
 

@@ -5,7 +5,7 @@ most once a call and none of them for rows; `Answers` is an agent's. Errors leav
 `fabric.flight.errors.told`.
 
 Rows of a `Backend` whose store or transport is not native come by `Adapted`, which
-`fabric/_cython/shuffle/flight/adapters.pyx` calls: an agent that asks for what lies here gets every
+`fabric/_cython/shuffle/flight/handlers.pyx` calls: an agent that asks for what lies here gets every
 message with its header and END events; a foreign client gets rows, which the native server cuts to
 size.
 """
@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from fabric._cython.shuffle.flight import adapters
+from fabric._cython.shuffle.flight import handlers as native_handlers
 from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
@@ -206,7 +206,7 @@ class Streams(Protocol):
 
 def adapt(handlers: HandlerSet, streams: Streams, *, get: bool = True, fetch: bool = True) -> None:
     """Set the handlers that are named to ask `streams`."""
-    adapters.adapt(
+    native_handlers.adapt(
         handlers,
         streams,
         partition_request=PartitionRequest,

@@ -16,8 +16,7 @@ from contextlib import closing, contextmanager
 import pyarrow as pa
 
 from fabric._cython.shuffle.exchange.exchanges import Exchange
-from fabric._cython.shuffle.flight.handlers import HandlerSet
-from fabric._cython.shuffle.flight.passing import serve_passing
+from fabric._cython.shuffle.flight.handlers import HandlerSet, serve_passing
 from fabric._cython.shuffle.pump.pump import Connections, Fetch
 from fabric._cython.shuffle.ring.ring import Pipes
 from fabric._cython.shuffle.store.budget import Budget

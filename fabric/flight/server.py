@@ -10,9 +10,8 @@ import weakref
 from pathlib import Path
 
 from fabric._cython.shuffle.datasets.puts import serve_datasets
-from fabric._cython.shuffle.flight.handlers import HandlerSet
+from fabric._cython.shuffle.flight.handlers import HandlerSet, serve_store
 from fabric._cython.shuffle.flight.server import NativeServer
-from fabric._cython.shuffle.flight.stored import serve_store
 from fabric._cython.shuffle.store.store import Store
 from fabric.clock import Clock, SystemClock
 from fabric.config import Limits

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.shuffle.datasets.puts import check_foreign_batch, check_foreign_schema
-from fabric._cython.shuffle.flight.foreign import small_messages
+from fabric._cython.shuffle.store.messages import small_messages
 from fabric.errors import DataError
 
 TEXTS = [f"{'x' * 100}{n}" for n in range(1000)]

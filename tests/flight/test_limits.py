@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.shuffle.wire.unfolding import check_schema, unpacked_bytes
+from fabric._cython.shuffle.wire.headers import check_schema, unpacked_bytes
 from fabric.config import AgentConfig, Limits
 from fabric.errors import ConfigError, DataError, PeerLostError
 from tests.support.arrays import batches, examples

@@ -15,8 +15,8 @@ import pytest
 
 UNITS = (
     "fabric/",
-    "tests/_cython/groups/",
     "tests/_cython/kernels/",
+    "tests/_cython/shuffle/test_groups.py",
     "tests/checkpoint/",
     "tests/coordinator/core/",
     "tests/coordinator/optimizer/",

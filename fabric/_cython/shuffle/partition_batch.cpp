@@ -1,6 +1,8 @@
 // Hash, count, place and take over one batch.
 #include "partition_batch.hpp"
 
+#include <arrow/record_batch.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -10,8 +12,23 @@
 #include "partition.hpp"
 #include "take.hpp"
 #include "type.hpp"
+#include "wire/batches.hpp"
+#include "wire/header.hpp"
 
 namespace fabric {
+namespace {
+
+std::vector<Column> columns_of(const Type& type, const ArrowArray& batch,
+                               const std::vector<int32_t>& keys, int cpu) {
+  std::vector<Column> columns;
+  columns.reserve(keys.size());
+  for (const int32_t key : keys) {
+    columns.emplace_back(type.children[static_cast<size_t>(key)], *batch.children[key], cpu);
+  }
+  return columns;
+}
+
+}  // namespace
 
 BatchPartitioner::BatchPartitioner(const ArrowSchema& schema, const std::vector<int32_t>& keys,
                                    int32_t n_partitions, uint64_t seed, bool numbered)
@@ -46,12 +63,7 @@ bool BatchPartitioner::run(ArrowArray& batch, int cpu, Allocator& allocator, int
 // Block by block, so that counting one block hides the memory behind the next.
 void BatchPartitioner::assign_and_count(const ArrowArray& batch, int cpu, uint16_t* ids,
                                         uint32_t* tables) const {
-  std::vector<Column> columns;
-  columns.reserve(keys_.size());
-  for (const int32_t key : keys_) {
-    const size_t index = static_cast<size_t>(key);
-    columns.emplace_back(type_->children[index], *batch.children[key], cpu);
-  }
+  const std::vector<Column> columns = columns_of(*type_, batch, keys_, cpu);
   const auto assign = [&](int64_t row, int64_t n) {
     if (numbered_) return take_numbers(batch, row, n, ids + row);
     uint64_t hashes[HASH_BLOCK];
@@ -84,6 +96,33 @@ void BatchPartitioner::take_numbers(const ArrowArray& batch, int64_t row, int64_
   if (most >= static_cast<uint32_t>(n_partitions_)) {
     throw std::invalid_argument("a row has the number of no partition");
   }
+}
+
+arrow::Result<int64_t> misplaced_row(const arrow::RecordBatch& batch,
+                                     const std::vector<int32_t>& keys, int32_t n_partitions,
+                                     const std::vector<PartitionRows>& runs, int cpu,
+                                     uint32_t& found) {
+  Exported exported;
+  ARROW_RETURN_NOT_OK(exported.fill(batch));
+  const Type type = parse_type(exported.schema);
+  const std::vector<Column> columns = columns_of(type, exported.array, keys, cpu);
+  uint64_t hashes[HASH_BLOCK];
+  uint16_t ids[HASH_BLOCK];
+  int64_t begin = 0;
+  for (const auto& run : runs) {
+    const int64_t end = begin + static_cast<int64_t>(run.rows);
+    while (begin < end) {
+      const int64_t n = std::min(HASH_BLOCK, end - begin);
+      hash_block(columns, exported.array.offset + begin, n, start_of(0), cpu, hashes);
+      partition_ids(cpu, hashes, n, n_partitions, ids);
+      for (int64_t i = 0; i < n; ++i) {
+        found = ids[i];
+        if (found != run.partition) return begin + i;
+      }
+      begin += n;
+    }
+  }
+  return -1;
 }
 
 }  // namespace fabric

@@ -1,9 +1,13 @@
 // One batch in, one reordered batch and its partition offsets out.
 //
 // One job: run hash, count, place and take over a batch; where rows say themselves which partition
-// they belong to, nothing is hashed. Everything it keeps is read-only, so one object serves many
-// threads; working memory and output come from the allocator it is given.
+// they belong to, nothing is hashed. Rows that others split are checked by the same hash.
+// Everything it keeps is read-only, so one object serves many threads; working memory and output
+// come from the allocator it is given.
 #pragma once
+#include <arrow/result.h>
+#include <arrow/type_fwd.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -14,6 +18,7 @@ struct ArrowSchema;
 namespace fabric {
 
 class Allocator;
+struct PartitionRows;
 struct Type;
 
 class BatchPartitioner {
@@ -38,5 +43,12 @@ class BatchPartitioner {
   uint64_t start_;
   bool numbered_;
 };
+
+// The first row of `batch` that lies in a run of another partition than its keys say; -1: none.
+// `found` is where it belongs. Runs are (partition, rows) and cover the batch.
+arrow::Result<int64_t> misplaced_row(const arrow::RecordBatch& batch,
+                                     const std::vector<int32_t>& keys, int32_t n_partitions,
+                                     const std::vector<PartitionRows>& runs, int cpu,
+                                     uint32_t& found);
 
 }  // namespace fabric

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric._cython.shuffle.flight.foreign import small_messages
+from fabric._cython.shuffle.store.messages import small_messages
 from fabric.checkpoint.manifest import FINAL
 from fabric.errors import AuthError, FabricError, PeerLostError, PlanError
 from fabric.flight.client import Client

@@ -36,7 +36,7 @@ def schema_to_bytes(schema: pa.Schema) -> bytes:
 
 def schema_from_bytes(data: bytes) -> pa.Schema:
     """The schema in a schema message; raises `ValueError` for anything else."""
-    from fabric._cython.shuffle.wire.unfolding import check_schema  # late: clients only write
+    from fabric._cython.shuffle.wire.headers import check_schema  # late: clients only write
 
     try:
         check_schema(data)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.shuffle.store.messages import batch_bytes
-from fabric._cython.shuffle.store.sizes import add_partition_bytes
+from fabric._cython.shuffle.store.messages import add_partition_bytes, batch_bytes
 from tests.support.arrays import batches, examples
 
 

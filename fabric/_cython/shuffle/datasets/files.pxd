@@ -5,13 +5,12 @@ from libcpp.memory cimport shared_ptr, unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
+from fabric._cython.shuffle.store.messages cimport MessageStream
+from fabric._cython.shuffle.wire.arrow_cpp cimport (
+    CRecordBatch, CResult, CSchema, CStatus, PyRef,
+)
+from fabric._cython.shuffle.wire.headers cimport DatasetPart, DatasetTicket
 
-
-cdef extern from "wire/py_ref.hpp" namespace "fabric" nogil:
-    cppclass PyRef:
-        PyRef()
-        PyRef(PyObject* object)
 
 cdef extern from * namespace "fabric" nogil:
     """
@@ -29,25 +28,6 @@ cdef extern from * namespace "fabric" nogil:
         CStatus write(uint32_t partition, const shared_ptr[CRecordBatch]& batch) except +
         CResult[Receipt] seal() except +
         void abandon() except +
-
-    cppclass Message:
-        Message()
-        shared_ptr[CRecordBatch] batch
-
-    cppclass MessageStream:
-        CResult[cbool] next(Message& out) except +
-
-    cppclass DatasetPart:
-        DatasetPart()
-        string transaction, writer
-        uint32_t attempt
-
-    cppclass DatasetTicket:
-        DatasetTicket()
-        string name
-        uint64_t version
-        uint32_t partition
-        vector[DatasetPart] parts
 
     cppclass CWanted "fabric::DatasetFolder::Wanted":
         pass

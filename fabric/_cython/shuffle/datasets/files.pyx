@@ -8,22 +8,18 @@ cimport cython
 from libcpp.utility cimport move
 
 from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.shuffle.store.messages cimport Message, MessageStream
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
-    batch_of, ensure_pyarrow, schema_of, wrap_batch,
+    PyRef, batch_of, ensure_pyarrow, schema_of, wrap_batch,
 )
 from fabric._cython.shuffle.wire.faults cimport raise_fault, told_status
+from fabric._cython.shuffle.wire.headers cimport DatasetPart, DatasetTicket
 
 
 cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
     pass
 
 cdef extern from "datasets/owner.hpp":
-    pass
-
-cdef extern from "store/message.hpp":
-    pass
-
-cdef extern from "wire/ticket.hpp":
     pass
 
 

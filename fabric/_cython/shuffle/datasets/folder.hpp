@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "wire/py_ref.hpp"
+#include "wire/python.hpp"
 
 namespace fabric {
 

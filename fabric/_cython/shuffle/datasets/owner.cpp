@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "wire/py_ref.hpp"
 #include "pump/put.hpp"
 #include "wire/fault.hpp"
+#include "wire/python.hpp"
 
 namespace fabric {
 namespace {

@@ -1,7 +1,7 @@
 // A put on its way to one owner of dataset partitions.
 //
 // One job: the shape, and the owners that are not in this process: Python's, by calls that take the
-// GIL once a message (owners.pyx defines them), and those on other agents, without Python on the
+// GIL once a message (spread.pyx defines them), and those on other agents, without Python on the
 // way. The owner in this process is `PartWriter` (part_writer.hpp).
 #pragma once
 #include <arrow/result.h>
@@ -23,6 +23,11 @@ class PyRef;
 struct Receipt {
   uint64_t rows = 0;
   uint32_t crc32c_sum = 0;
+
+  void add(const Receipt& more) {
+    rows += more.rows;
+    crc32c_sum += more.crc32c_sum;
+  }
 };
 
 // One thread writes; end it with `seal` or `abandon`. An `abandon` after either does nothing.

@@ -3,8 +3,6 @@
 
 #include <arrow/buffer.h>
 #include <arrow/io/file.h>
-#include <arrow/io/memory.h>
-#include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
@@ -12,7 +10,6 @@
 #include <arrow/util/crc32.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +20,7 @@
 #include <system_error>
 #include <utility>
 
+#include "flight/directory.hpp"
 #include "store/message.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
@@ -89,15 +87,6 @@ bool scan_files(ManifestScan& scan, std::map<uint32_t, PartFile>& out) {
   return scan.take("}").ok();
 }
 
-int write_aside(Disk& disk, const FilePath& aside, const std::string& bytes) {
-  int fd = -1;
-  if (const int error = disk.open_to_append(aside, O_EXCL, fd)) return error;
-  const OpenFile file(fd);
-  std::vector<iovec> pieces{{const_cast<char*>(bytes.data()), bytes.size()}};
-  if (const int error = disk.write(fd, pieces)) return error;
-  return disk.sync(fd);
-}
-
 // Whether `name` is that of a copied partition of the part `stem`.
 bool is_copy(const std::string& stem, const std::string& name) {
   const std::string prefix = stem + ".p";
@@ -157,6 +146,11 @@ bool is_attempt(const std::string& name) {
 
 constexpr size_t KNOWN_MAX = 65'536;  // verified files
 
+arrow::Status unreadable(int error, const std::string& shown, const std::string& agent) {
+  if (error != ENOENT && error != ENOTDIR) return storage_fault(error, "can't read " + shown);
+  return fault("PartitionLostError", "a file of " + shown + " is gone", {.agent = agent});
+}
+
 class PartStream final : public MessageStream {
  public:
   PartStream(DatasetTicket ticket, std::shared_ptr<arrow::Schema> schema,
@@ -196,11 +190,7 @@ class PartStream final : public MessageStream {
     shown_ = whole.shown;
     if (whole.file.fd() < 0) {
       const int error = open_to_read(whole.path, whole.file);
-      if (error == ENOENT) {
-        return fault("PartitionLostError", "a file of " + shown_ + " is gone",
-                     {.agent = options_.agent});
-      }
-      if (error != 0) return storage_fault(error, "can't read " + shown_);
+      if (error != 0) return unreadable(error, shown_, options_.agent);
     }
     ARROW_ASSIGN_OR_RAISE(auto file, arrow::io::ReadableFile::Open(whole.file.release()));
     auto options = arrow::ipc::IpcReadOptions::Defaults();
@@ -295,15 +285,16 @@ arrow::Result<Manifest> decode_manifest(std::string_view data) {
   scan.take(", \"schema\": ").text(schema).take(", \"version\": ").number(version).take("}");
   if (!scan.done()) return fault("DataError", "the manifest is damaged: it can't be read");
   ARROW_ASSIGN_OR_RAISE(const std::string bytes, arrow::util::base64_decode(schema));
-  arrow::io::BufferReader reader{arrow::Buffer::FromString(bytes)};
-  arrow::ipc::DictionaryMemo memo;
-  ARROW_ASSIGN_OR_RAISE(manifest.schema, arrow::ipc::ReadSchema(&reader, &memo));
+  ARROW_ASSIGN_OR_RAISE(manifest.schema, read_schema(bytes));
   return manifest;
 }
 
 int replace_file(Disk& disk, const FilePath& aside, const FilePath& place,
                  const std::string& bytes) {
-  int error = write_aside(disk, aside, bytes);
+  OpenFile file;
+  int error = disk.open_to_append(aside, O_EXCL, file);
+  if (error == 0) error = disk.write(file.fd(), bytes);
+  if (error == 0) error = disk.sync(file.fd());
   if (error == 0) error = disk.rename(aside, place);
   std::error_code ignored;
   if (error != 0) std::filesystem::remove(aside, ignored);
@@ -366,7 +357,7 @@ arrow::Status VerifiedFiles::verify(WholeFile& whole, const PartFile& expected) 
   struct stat status{};
   int error = open_to_read(whole.path, whole.file);
   if (error == 0 && ::fstat(whole.file.fd(), &status) != 0) error = errno;
-  if (error != 0) return unreadable(error, whole.shown);
+  if (error != 0) return unreadable(error, whole.shown, agent_);
   const std::string key = whole.path.string() + "/" + std::to_string(status.st_ino) + "/" +
                           std::to_string(status.st_size) + "/" +
                           std::to_string(status.st_mtim.tv_sec) + "/" +
@@ -389,7 +380,7 @@ arrow::Status VerifiedFiles::compare(const WholeFile& whole, const PartFile& exp
     n_bytes += static_cast<int64_t>(n);
     crc32 = arrow::internal::crc32(crc32, data, n);
   });
-  if (error != 0) return unreadable(error, whole.shown);
+  if (error != 0) return unreadable(error, whole.shown, agent_);
   if (n_bytes == expected.n_bytes && crc32 == expected.crc32) return arrow::Status::OK();
   return fault("DataError", "a file of " + whole.shown + " is " +
                                 (n_bytes < expected.n_bytes ? "cut short" : "damaged") +
@@ -397,11 +388,6 @@ arrow::Status VerifiedFiles::compare(const WholeFile& whole, const PartFile& exp
                                 std::to_string(expected.n_bytes) +
                                 ", or its checksum differs; write the dataset again",
                {.agent = agent_});
-}
-
-arrow::Status VerifiedFiles::unreadable(int error, const std::string& shown) const {
-  if (error != ENOENT && error != ENOTDIR) return storage_fault(error, "can't read " + shown);
-  return fault("PartitionLostError", "a file of " + shown + " is gone", {.agent = agent_});
 }
 
 std::unique_ptr<MessageStream> part_stream(DatasetTicket ticket,

@@ -92,7 +92,6 @@ class VerifiedFiles {
 
  private:
   arrow::Status compare(const WholeFile& whole, const PartFile& expected) const;
-  arrow::Status unreadable(int error, const std::string& shown) const;
 
   std::string agent_;
   std::mutex mutex_;

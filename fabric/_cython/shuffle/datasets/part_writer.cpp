@@ -10,7 +10,6 @@
 #include <arrow/record_batch.h>
 #include <arrow/type_traits.h>
 #include <arrow/util/crc32.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,7 +18,7 @@
 #include <vector>
 
 #include "datasets/part_files.hpp"
-#include "store/gathering.hpp"
+#include "store/disk.hpp"
 #include "store/payload.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
@@ -66,16 +65,12 @@ class PartOutput final : public Gathering {
   // What was written goes off with one system call a message.
   arrow::Status flush() {
     if (pieces_.empty()) return arrow::Status::OK();
-    std::vector<iovec> vectors;
-    vectors.reserve(pieces_.size());
     for (const auto& piece : pieces_) {
-      const auto size = static_cast<size_t>(piece->size());
-      crc32_ = arrow::internal::crc32(crc32_, piece->data(), size);
+      crc32_ = arrow::internal::crc32(crc32_, piece->data(), static_cast<size_t>(piece->size()));
       n_bytes_ += piece->size();
-      vectors.push_back({const_cast<uint8_t*>(piece->data()), size});
     }
     int error = open_.touch(*this);
-    if (error == 0) error = disk_.write(file_.fd(), vectors);
+    if (error == 0) error = disk_.write(file_.fd(), pieces_);
     pieces_.clear();
     return error == 0 ? arrow::Status::OK() : storage_fault(error, failure_);
   }
@@ -96,10 +91,8 @@ class PartOutput final : public Gathering {
 
   bool is_open() const { return file_.fd() >= 0; }
   int open() {
-    int fd = -1;
-    const int error = disk_.open_to_append(path_, 0, fd);
+    const int error = disk_.open_to_append(path_, 0, file_);
     if (error == 0) open_.of_all_ += 1;
-    file_ = OpenFile(fd);
     return error;
   }
   int shut() {  // a file system over a network may say only now that it is full

@@ -50,8 +50,6 @@ class PartWriter final : public OwnerWriter {
              std::shared_ptr<arrow::Schema> schema, std::string shown);
   ~PartWriter() override;
 
-  const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
-
   arrow::Status write(uint32_t partition,
                       const std::shared_ptr<arrow::RecordBatch>& batch) override;
   arrow::Status write_checked(uint32_t partition, const std::shared_ptr<arrow::RecordBatch>& batch,

@@ -19,10 +19,10 @@
 #include "flight/strangers.hpp"
 #include "flight/directory.hpp"
 #include "flight/handlers.hpp"
-#include "flight/locations.hpp"
 #include "flight/paths.hpp"
 #include "flight/text.hpp"
 #include "allocator.hpp"
+#include "partition_batch.hpp"
 #include "store/message.hpp"
 #include "wire/check.hpp"
 #include "wire/batches.hpp"
@@ -45,7 +45,7 @@ class OwnedRows {
                                                         const arrow::Schema& given, int cpu) {
     ARROW_RETURN_NOT_OK(check_foreign_schema(given));
     ARROW_RETURN_NOT_OK(check_owners(*location));
-    ARROW_ASSIGN_OR_RAISE(auto schema, schema_of_location(*location));
+    ARROW_ASSIGN_OR_RAISE(auto schema, read_schema(location->schema));
     ARROW_RETURN_NOT_OK(check_columns(given, *schema, location->name));
     ARROW_ASSIGN_OR_RAISE(auto keys, key_indices(*schema, location->keys));
     return std::make_unique<OwnedRows>(location, agent, std::move(schema), std::move(keys), cpu);
@@ -279,7 +279,7 @@ class Puts {
     ARROW_RETURN_NOT_OK(check_addresses(*location, addresses));
     ARROW_ASSIGN_OR_RAISE(const auto given, call.schema());
     ARROW_RETURN_NOT_OK(check_foreign_schema(*given));
-    ARROW_ASSIGN_OR_RAISE(const auto schema, schema_of_location(*location));
+    ARROW_ASSIGN_OR_RAISE(const auto schema, read_schema(location->schema));
     ARROW_RETURN_NOT_OK(check_columns(*given, *schema, put.name));
     const auto open = [&](const std::string& owner) {
       return open_owner(put, owner, addresses.at(owner), schema);

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "wire/py_ref.hpp"
+#include "wire/python.hpp"
 
 namespace fabric {
 

@@ -1,16 +1,14 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 
-from cpython.object cimport PyObject
-
 from fabric._cython.kernels.memory cimport Allocator
 from fabric._cython.shuffle.datasets.files cimport CDatasetFolder, OwnerWriter
-from fabric._cython.shuffle.datasets.owners cimport PyRef
 from fabric._cython.shuffle.flight.directory cimport Directory
 from fabric._cython.shuffle.flight.handlers cimport Handlers
-from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CSchema, CStatus
+from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CSchema, CStatus, PyRef
 
 
 cdef extern from "flight/paths.hpp" namespace "fabric" nogil:

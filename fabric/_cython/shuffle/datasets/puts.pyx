@@ -4,16 +4,15 @@ One job: set the handlers, and ask Python what only the coordinator knows. Each 
 below takes the GIL, once a put; rows never wait for Python.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cython.operator cimport dereference
 
 from fabric._cython.shuffle.datasets.files cimport DatasetFolder
-from fabric._cython.shuffle.datasets.owners cimport owner_of
+from fabric._cython.shuffle.datasets.spread cimport owner_of
 from fabric._cython.shuffle.flight.directory cimport LocationDirectory
 from fabric._cython.shuffle.flight.handlers cimport HandlerSet
 from fabric._cython.shuffle.pool cimport BufferPool
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
-    batch_of, ensure_pyarrow, schema_of, wrap_schema,
+    PyRef, batch_of, ensure_pyarrow, schema_of, wrap_schema,
 )
 from fabric._cython.shuffle.wire.faults cimport raise_fault, told_status
 
@@ -51,10 +50,6 @@ def check_foreign_batch(batch not None, schema not None):
     raise_fault(c_check_batch(batch_of(batch).get()[0], schema_of(schema).get()[0]))
 
 
-cdef bytes _bytes(const string& data):
-    return PyBytes_FromStringAndSize(data.data(), <Py_ssize_t> data.size())
-
-
 cdef CStatus _transaction(PyObject* face, const string& name, const string& transaction,
                           string& location) noexcept with gil:
     try:
@@ -67,7 +62,7 @@ cdef CStatus _transaction(PyObject* face, const string& name, const string& tran
 cdef CStatus _begin(PyObject* face, const string& name, const string& schema,
                     string& transaction, string& location) noexcept with gil:
     try:
-        begun, where = (<object> face).begin(name.decode(), _bytes(schema))
+        begun, where = (<object> face).begin(name.decode(), schema.data()[:schema.size()])
         transaction.assign(<string> (<str> begun).encode())
         location.assign(<string> where)
     except BaseException as error:
@@ -88,7 +83,7 @@ cdef CStatus _commit(PyObject* face, const CPutPath& put, uint64_t rows,
 cdef void _undo(PyObject* face, const string& transaction,
                 const string& location) noexcept with gil:
     try:
-        (<object> face).undo(transaction.decode(), _bytes(location))
+        (<object> face).undo(transaction.decode(), location.data()[:location.size()])
     except BaseException as error:
         told_status(error)
 

@@ -7,60 +7,24 @@
 #include <arrow/array/concatenate.h>
 #include <arrow/buffer.h>
 #include <arrow/c/bridge.h>
-#include <arrow/io/memory.h>
-#include <arrow/ipc/dictionary.h>
-#include <arrow/ipc/reader.h>
 #include <arrow/record_batch.h>
-#include <arrow/type_traits.h>
 #include <arrow/util/byte_size.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "flight/strangers.hpp"
-#include "flight/locations.hpp"
+#include "flight/directory.hpp"
 #include "flight/text.hpp"
-#include "hash.hpp"
 #include "partition.hpp"
 #include "partition_batch.hpp"
 #include "store/coalesce.hpp"
 #include "store/size.hpp"
-#include "type.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
-#include "wire/header.hpp"
-#include "wire/proto.hpp"
 
 namespace fabric {
 namespace {
-
-// What a status made by `fault` says.
-struct Said {
-  std::string kind, message;
-  Where at;
-
-  arrow::Status status() const { return fault(kind, message, at); }
-};
-
-std::optional<Said> said_by(const arrow::Status& status) {
-  const std::string detail = detail_of(status);
-  if (status.ok() || detail.empty()) return std::nullopt;
-  Said said;
-  ProtoReader in(detail);
-  while (in.next()) {
-    switch (in.field()) {
-      case 1: said.kind = in.text(); break;
-      case 2: said.message = in.text(); break;
-      case 3: said.at.job = in.text(); break;
-      case 4: said.at.node = in.text(); break;
-      case 5: said.at.task = in.text(); break;
-      case 6: said.at.agent = in.text(); break;
-      default: break;
-    }
-  }
-  return said;
-}
 
 // By the hash of the dataset's keys, or, without keys, evenly in turn.
 class Splitter {
@@ -172,8 +136,7 @@ class Spreading final : public Spread {
     for (const auto& [owner, writer] : writers_) {
       const arrow::Result<Receipt> one = writer->seal();
       if (!one.ok()) return at_owner(one.status(), owner);
-      all.rows += one->rows;
-      all.crc32c_sum += one->crc32c_sum;
+      all.add(*one);
     }
     return counted(all);
   }
@@ -218,12 +181,12 @@ class Spreading final : public Spread {
     if (counts) {
       one.rows = static_cast<uint64_t>(batch->num_rows());
       ARROW_ASSIGN_OR_RAISE(one.crc32c_sum, crc32c_of(*batch, cpu_));
-      add(once_, one);
+      once_.add(one);
     }
     for (const std::string& owner : location_->owners_of(partition)) {
       if (owner.empty()) continue;
       ARROW_RETURN_NOT_OK(send_to(owner, partition, batch));
-      if (counts) add(sent_, one);
+      if (counts) sent_.add(one);
     }
     return arrow::Status::OK();
   }
@@ -240,11 +203,6 @@ class Spreading final : public Spread {
       writer = *opened;
     }
     return at_owner(writer->write(partition, batch), owner);
-  }
-
-  static void add(Receipt& sum, const Receipt& one) {
-    sum.rows += one.rows;
-    sum.crc32c_sum += one.crc32c_sum;
   }
 
   // What the owners sealed is what all of them were sent.
@@ -322,13 +280,6 @@ arrow::Result<DatasetPtr> decode_location(const std::string& bytes) {
   return fault("InternalError", "the location of a dataset is damaged");
 }
 
-arrow::Result<std::shared_ptr<arrow::Schema>> schema_of_location(
-    const DatasetLocation& location) {
-  arrow::io::BufferReader reader{arrow::Buffer::FromString(location.schema)};
-  arrow::ipc::DictionaryMemo memo;
-  return arrow::ipc::ReadSchema(&reader, &memo);
-}
-
 arrow::Status check_owners(const DatasetLocation& location) {
   if (!location.whole()) {
     return fault("InternalError", "dataset " + quoted(location.name) + " has " +
@@ -364,7 +315,7 @@ arrow::Result<std::unique_ptr<Spread>> Spread::begin(DatasetPtr location, Open o
                                                      Allocator& allocator, int cpu,
                                                      int64_t held_bytes_max) {
   ARROW_RETURN_NOT_OK(check_owners(*location));
-  ARROW_ASSIGN_OR_RAISE(auto schema, schema_of_location(*location));
+  ARROW_ASSIGN_OR_RAISE(auto schema, read_schema(location->schema));
   ARROW_ASSIGN_OR_RAISE(auto splitter, Splitter::make(schema, location->keys,
                                                       location->n_partitions, allocator, cpu));
   return std::make_unique<Spreading>(std::move(location), std::move(schema), std::move(open),
@@ -383,38 +334,6 @@ arrow::Result<std::vector<int32_t>> key_indices(const arrow::Schema& schema,
     indices.push_back(found[0]);
   }
   return indices;
-}
-
-arrow::Result<int64_t> misplaced_row(const arrow::RecordBatch& batch,
-                                     const std::vector<int32_t>& keys, int32_t n_partitions,
-                                     const std::vector<PartitionRows>& runs, int cpu,
-                                     uint32_t& found) {
-  Exported exported;
-  ARROW_RETURN_NOT_OK(exported.fill(batch));
-  const Type type = parse_type(exported.schema);
-  std::vector<Column> columns;
-  columns.reserve(keys.size());
-  for (const int32_t key : keys) {
-    const auto index = static_cast<size_t>(key);
-    columns.emplace_back(type.children[index], *exported.array.children[key], cpu);
-  }
-  uint64_t hashes[HASH_BLOCK];
-  uint16_t ids[HASH_BLOCK];
-  int64_t begin = 0;
-  for (const auto& run : runs) {
-    const int64_t end = begin + static_cast<int64_t>(run.rows);
-    while (begin < end) {
-      const int64_t n = std::min(HASH_BLOCK, end - begin);
-      hash_block(columns, exported.array.offset + begin, n, start_of(0), cpu, hashes);
-      partition_ids(cpu, hashes, n, n_partitions, ids);
-      for (int64_t i = 0; i < n; ++i) {
-        found = ids[i];
-        if (found != run.partition) return begin + i;
-      }
-      begin += n;
-    }
-  }
-  return -1;
 }
 
 arrow::Status at_owner(const arrow::Status& status, const std::string& owner) {

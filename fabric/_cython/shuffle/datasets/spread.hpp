@@ -19,13 +19,10 @@ namespace fabric {
 
 class Allocator;
 struct DatasetLocation;
-struct PartitionRows;
 using DatasetPtr = std::shared_ptr<const DatasetLocation>;
 
 // A location from the coordinator's protobuf.
 arrow::Result<DatasetPtr> decode_location(const std::string& bytes);
-
-arrow::Result<std::shared_ptr<arrow::Schema>> schema_of_location(const DatasetLocation& location);
 
 // Every partition has owners, as many as there are replicas, or fewer for the moment.
 arrow::Status check_owners(const DatasetLocation& location);
@@ -63,13 +60,6 @@ class Spread {
 // Positions of the key columns; refuses unknown and ambiguous ones.
 arrow::Result<std::vector<int32_t>> key_indices(const arrow::Schema& schema,
                                                 const std::vector<std::string>& keys);
-
-// The first row of `batch` that lies in a run of another partition than its keys say; -1: none.
-// `found` is where it belongs. Runs are (partition, rows) and cover the batch.
-arrow::Result<int64_t> misplaced_row(const arrow::RecordBatch& batch,
-                                     const std::vector<int32_t>& keys, int32_t n_partitions,
-                                     const std::vector<PartitionRows>& runs, int cpu,
-                                     uint32_t& found);
 
 // An error of an owner, which names it by its id and not by its address. Here and below, anything
 // that `fault` did not make stays as it is.

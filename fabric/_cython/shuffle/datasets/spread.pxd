@@ -1,15 +1,16 @@
-from libc.stdint cimport int64_t, uint64_t
-from libcpp.memory cimport unique_ptr
-
-from fabric._cython.kernels.memory cimport Allocator
-from fabric._cython.shuffle.datasets.owners cimport OwnerWriter, PyRef
-from fabric._cython.shuffle.datasets.files cimport Receipt
-from fabric._cython.shuffle.pool cimport BufferPool
-from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
+"""Rows spread over the owners of a dataset, and writers to those as the data plane sees them."""
 
 from cpython.object cimport PyObject
-from libcpp.memory cimport shared_ptr
+from libc.stdint cimport int64_t, uint64_t
+from libcpp.memory cimport shared_ptr, unique_ptr
 from libcpp.string cimport string
+
+from fabric._cython.kernels.memory cimport Allocator
+from fabric._cython.shuffle.datasets.files cimport OwnerWriter, Receipt
+from fabric._cython.shuffle.pool cimport BufferPool
+from fabric._cython.shuffle.wire.arrow_cpp cimport (
+    CRecordBatch, CResult, CSchema, CStatus, PyRef,
+)
 
 
 cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
@@ -34,6 +35,9 @@ cdef extern from "datasets/spread.hpp" namespace "fabric" nogil:
         CStatus write(const shared_ptr[CRecordBatch]& batch) except +
         CResult[Receipt] seal() except +
         void abandon() except +
+
+
+cdef shared_ptr[OwnerWriter] owner_of(object writer, list failures) except *
 
 
 cdef class NativeSpread:

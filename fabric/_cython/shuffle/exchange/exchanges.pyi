@@ -2,6 +2,7 @@ from collections.abc import Iterable
 from typing import Self, final
 
 import pyarrow as pa
+from typing_extensions import disjoint_base
 
 from fabric._cython.shuffle.flight.directory import LocationDirectory
 from fabric._cython.shuffle.flight.handlers import HandlerSet
@@ -19,8 +20,15 @@ class JobPipes:
         self, handlers: HandlerSet, table: LocationDirectory, idle_s: float = 30.0
     ) -> None: ...
 
+@disjoint_base
+class OpenExchange:
+    @property
+    def rows(self) -> int: ...
+    def check(self) -> None: ...
+    def close(self) -> None: ...
+
 @final
-class Exchange:
+class Exchange(OpenExchange):
     def __new__(
         cls,
         connections: Connections,
@@ -39,13 +47,9 @@ class Exchange:
         agent: str = "",
         compression: str = "",
     ) -> Self: ...
-    @property
-    def rows(self) -> int: ...
-    def check(self) -> None: ...
-    def close(self) -> None: ...
 
 @final
-class InProcessExchange:
+class InProcessExchange(OpenExchange):
     def __new__(
         cls,
         jobs: JobPipes,
@@ -58,7 +62,3 @@ class InProcessExchange:
         producers: Iterable[tuple[int, int, int]],
         idle_s: float = 30.0,
     ) -> Self: ...
-    @property
-    def rows(self) -> int: ...
-    def check(self) -> None: ...
-    def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Pipelined edges between agents: what `serve.hpp` and `open.hpp` do, for Python.
+"""Pipelined edges between agents: what `jobs.hpp` and `open.hpp` do, for Python.
 
 One job: hand the pipes of jobs to the server, and open one exchange for each (edge, producers'
 agent). No Python runs between a producer's put and a consumer's take.
@@ -20,6 +20,7 @@ from fabric._cython.shuffle.pump.pump cimport CConnections, Connections
 from fabric._cython.shuffle.ring.ring cimport BatchPipes, Pipes
 from fabric._cython.shuffle.wire.arrow_cpp cimport CSchema, CStatus, ensure_pyarrow, schema_of
 from fabric._cython.shuffle.wire.faults cimport raise_fault
+from fabric._cython.shuffle.wire.headers cimport Where
 
 
 cdef extern from "exchange/jobs.hpp" namespace "fabric" nogil:
@@ -31,14 +32,7 @@ cdef extern from "exchange/jobs.hpp" namespace "fabric" nogil:
 
     void bind_taps(Handlers& handlers, shared_ptr[CJobPipes] jobs,
                    shared_ptr[const Directory] table, double idle_s)
-
-cdef extern from "exchange/serve.hpp" namespace "fabric" nogil:
     void bind_exchange(Handlers& handlers, shared_ptr[CJobPipes] jobs, double idle_s, int cpu)
-
-cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
-    cppclass Where:
-        Where()
-        string job, node, agent
 
 cdef extern from "exchange/open.hpp" namespace "fabric" nogil:
     const uint64_t WINDOW_BYTES
@@ -69,14 +63,14 @@ cdef extern from "exchange/open.hpp" namespace "fabric" nogil:
         uint64_t window_bytes
         int cpu
 
-    cppclass OpenExchange:
+    cppclass COpenExchange "fabric::OpenExchange":
         void close()
         CStatus failure()
         uint64_t rows()
 
-    shared_ptr[OpenExchange] open_exchange(
+    shared_ptr[COpenExchange] open_exchange(
         shared_ptr[CConnections] pool, shared_ptr[BatchPipes] pipes, ExchangeOrder order) except +
-    shared_ptr[OpenExchange] open_local_exchange(
+    shared_ptr[COpenExchange] open_local_exchange(
         shared_ptr[CJobPipes] source, shared_ptr[BatchPipes] to, ExchangeRequest request,
         double idle_s) except +
 
@@ -129,8 +123,28 @@ cdef ExchangeRequest request_of(str job, str node, uint32_t edge, uint32_t n_par
     return request
 
 
+cdef class OpenExchange:
+    """An exchange as whoever opened it sees it."""
+
+    cdef shared_ptr[COpenExchange] exchange
+
+    @property
+    def rows(self):
+        """Rows that came so far."""
+        return self.exchange.get().rows()
+
+    def check(self):
+        """Raise what it failed with; nothing while it runs, ended well or was closed."""
+        raise_fault(self.exchange.get().failure())
+
+    def close(self):
+        """Cut it, wherever it is; fine when it is over."""
+        with nogil:
+            self.exchange.get().close()
+
+
 @cython.final
-cdef class Exchange:
+cdef class Exchange(OpenExchange):
     """What the producers of one edge on one other agent send to the partitions of this one.
 
     Parameters
@@ -142,8 +156,6 @@ cdef class Exchange:
     compression
         Of rows on their way: "", "lz4" or "zstd".
     """
-
-    cdef shared_ptr[OpenExchange] exchange
 
     def __cinit__(self, Connections connections not None, Pipes pipes not None, *, str address,
                   str token, str job, str node, uint32_t edge, uint32_t n_partitions, producers,
@@ -165,45 +177,15 @@ cdef class Exchange:
         order.window_bytes = window_bytes
         self.exchange = open_exchange(connections.pool, pipes.pipes, move(order))
 
-    @property
-    def rows(self):
-        """Rows that came so far."""
-        return self.exchange.get().rows()
-
-    def check(self):
-        """Raise what it failed with; nothing while it runs, ended well or was closed."""
-        raise_fault(self.exchange.get().failure())
-
-    def close(self):
-        """Cut it, wherever it is; fine when it is over."""
-        with nogil:
-            self.exchange.get().close()
-
 
 @cython.final
-cdef class InProcessExchange:
+cdef class InProcessExchange(OpenExchange):
     """The same between two agents of this process: from ring to ring."""
-
-    cdef shared_ptr[OpenExchange] exchange
 
     def __cinit__(self, JobPipes jobs not None, Pipes pipes not None, *, str job, str node,
                   uint32_t edge, uint32_t n_partitions, producers, double idle_s=30.0):
         self.exchange = open_local_exchange(
             jobs.jobs, pipes.pipes, request_of(job, node, edge, n_partitions, producers), idle_s)
-
-    @property
-    def rows(self):
-        """Rows that came so far."""
-        return self.exchange.get().rows()
-
-    def check(self):
-        """Raise what it failed with; nothing while it runs, ended well or was closed."""
-        raise_fault(self.exchange.get().failure())
-
-    def close(self):
-        """Stop moving; fine when it is over."""
-        with nogil:
-            self.exchange.get().close()
 
 
 ensure_pyarrow()

@@ -10,9 +10,7 @@
 
 #include "flight/directory.hpp"
 #include "flight/handlers.hpp"
-#include "flight/locations.hpp"
 #include "ring/batches.hpp"
-#include "ring/tap.hpp"
 #include "store/message.hpp"
 #include "wire/fault.hpp"
 #include "wire/ticket.hpp"
@@ -33,8 +31,8 @@ arrow::Status WantedTap::attach(const std::shared_ptr<BatchPipes>& pipes) const 
   BatchPort* port = nullptr;
   ARROW_RETURN_NOT_OK(pipes->status(pipes->declare(edge, n_partitions, 0, 0)));
   ARROW_RETURN_NOT_OK(pipes->status(pipes->find(edge, partition, port)));
-  pipes->set_native(*port);
-  pipes->add(*port, tap, pipes);
+  port->set_native();
+  port->add(tap, pipes);
   return arrow::Status::OK();
 }
 
@@ -64,7 +62,7 @@ void JobPipes::untap(const std::shared_ptr<BatchTap>& tap) {
     std::erase_if(taps_, [&](const auto& one) { return one.second.tap == tap; });
   }
   tap->cut();
-  if (BatchPort* port = tap->port()) BatchPipes::remove(*port, *tap);
+  if (BatchPort* port = tap->port()) port->remove(*tap);
 }
 
 void JobPipes::begin(const std::string& job, uint32_t edge, uint32_t producer, uint32_t attempt) {
@@ -163,7 +161,7 @@ class TapStream : public MessageStream {
   // Whether every row there is was offered.
   bool ended() {
     BatchPort* port = tap_->port();
-    return port != nullptr && BatchPipes::ended(*port, tap_->producers());
+    return port != nullptr && port->ended(tap_->producers());
   }
 
   arrow::Status told_to_stop() const {
@@ -179,8 +177,7 @@ class TapStream : public MessageStream {
   // had enough, or not.
   arrow::Result<bool> over() {
     if (const auto pipes = tap_->owner<BatchPipes>(); pipes != nullptr && !ended()) {
-      BatchPipes::Taking nothing;
-      ARROW_RETURN_NOT_OK(pipes->status(pipes->take_now({}, 0, nothing)));
+      ARROW_RETURN_NOT_OK(pipes->cancellation());
     }
     const EdgePtr edge = table_->edge_numbered(ticket_.job, ticket_.edge);
     if (edge == nullptr) return fault("NotFoundError", "the job was released", where());
@@ -217,7 +214,7 @@ class TapStream : public MessageStream {
 }  // namespace
 
 void bind_taps(Handlers& handlers, std::shared_ptr<JobPipes> jobs,
-                      std::shared_ptr<const Directory> table, double idle_s) {
+               std::shared_ptr<const Directory> table, double idle_s) {
   handlers.get = [jobs, table, idle_s, others = std::move(handlers.get)](
                      const Ticket& ticket,
                      bool agent) -> arrow::Result<std::unique_ptr<MessageStream>> {

@@ -1,6 +1,6 @@
 // The pipelined edges of every job on this agent, for streams that ask by the job's name.
 //
-// One job: names to pipes, for exchanges (DoExchange, `serve.hpp`) and taps (DoGet). A consumer's
+// One job: names to pipes, for exchanges (DoExchange, `serve.cpp`) and taps (DoGet). A consumer's
 // agent may ask before this one was told of the job, so asking waits, and so does a tap.
 #pragma once
 #include <arrow/status.h>
@@ -73,6 +73,10 @@ class JobPipes {
   std::map<std::string, Producing> jobs_;
   std::multimap<std::string, WantedTap> taps_;  // of jobs that are not known yet
 };
+
+// The exchanges behind a server's DoExchange: any job of `jobs`, once it is known; one that is not
+// within `idle_s` is refused.
+void bind_exchange(Handlers& handlers, std::shared_ptr<JobPipes> jobs, double idle_s, int cpu);
 
 // Tickets of taps to the jobs; others go where they went before.
 void bind_taps(Handlers& handlers, std::shared_ptr<JobPipes> jobs,

@@ -1,4 +1,4 @@
-// The consumers' side of a pipelined edge.
+// The consumers' side of a pipelined edge, with another agent.
 #include "exchange/open.hpp"
 
 #include <arrow/flight/client.h>
@@ -14,13 +14,11 @@
 #include <set>
 #include <thread>
 
-#include "exchange/jobs.hpp"
 #include "pump/call.hpp"
 #include "pump/ipc_stream.hpp"
 #include "ring/batches.hpp"
 #include "ring/waiting.hpp"
 #include "store/message.hpp"
-#include "wire/credit.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/header.hpp"
@@ -120,33 +118,6 @@ class ExchangeCheck {
   std::set<uint32_t> closed_;
 };
 
-// What may be on its way and unread of one partition: the consumer's half of the accounting that
-// `Ledger` does for the producer, not thread-safe either. It grants what fits beside what is on its
-// way and what waits unread; small grants wait until they make up half a window.
-class Window {
- public:
-  explicit Window(uint64_t bytes) : bytes_(bytes) {}
-
-  void received(uint64_t bytes) { granted_ -= static_cast<int64_t>(bytes); }
-
-  // What to grant now that `waiting` bytes lie unread, of a window that is as narrow as `bytes_max`
-  // for now; 0: nothing yet.
-  uint64_t due(uint64_t waiting, uint64_t bytes_max) {
-    const auto bytes = static_cast<int64_t>(std::min(bytes_, bytes_max));
-    const int64_t room = bytes - granted_ - static_cast<int64_t>(waiting);
-    if (room <= 0 || 2 * room < bytes) return 0;
-    granted_ += room;
-    return static_cast<uint64_t>(room);
-  }
-
-  // Room from which on it grants.
-  uint64_t step(uint64_t bytes_max) const { return std::min(bytes_, bytes_max) / 2; }
-
- private:
-  uint64_t bytes_;
-  int64_t granted_ = 0;  // and not received; below 0 when a message overdrew
-};
-
 // One DoExchange into rings: checks what comes and puts it into the ports of this agent, grants
 // credits as they are read. The reading thread never waits for a consumer: what a port has no room
 // for is kept beside it, bounded by the credit it came with, and put in by the granting thread, so
@@ -177,7 +148,7 @@ class Exchange : public Call, public OpenExchange {
     int64_t silent_until = INT64_MIN;  // as the producers' side was told
 
     // What may be on its way and unread: beside what waits here as much again.
-    uint64_t window_max() const { return 2 * BatchPipes::bytes_max(*port); }
+    uint64_t window_max() const { return 2 * port->bytes_max(); }
   };
 
   arrow::Status serve() override {
@@ -283,7 +254,7 @@ class Exchange : public Call, public OpenExchange {
     for (auto& [_, inlet] : inlets_) inlet.kept_bytes = inlet.n_kept = 0;
     for (const auto& send : pending_.sends) {
       if (!send.item.is_rows()) continue;
-      Inlet& inlet = inlets_.at(BatchPipes::partition_of(*send.port));
+      Inlet& inlet = inlets_.at(send.port->partition);
       inlet.kept_bytes += send.item.bytes;
       ++inlet.n_kept;
     }
@@ -308,19 +279,18 @@ class Exchange : public Call, public OpenExchange {
     Credit credit;
     for (auto& [partition, inlet] : inlets_) {
       if (inlet.closed) continue;
-      if (BatchPipes::closed(*inlet.port)) {
+      if (inlet.port->closed()) {
         inlet.closed = true;
         check_.close(partition);
         credit.closed.push_back(partition);
         continue;
       }
-      if (const int64_t until = BatchPipes::silent_until(*inlet.port);
-          until != inlet.silent_until) {
+      if (const int64_t until = inlet.port->silent_until(); until != inlet.silent_until) {
         inlet.silent_until = until;
         credit.silent.push_back({partition, until});
       }
-      const uint64_t waiting = charge_of(BatchPipes::bytes(*inlet.port) + inlet.kept_bytes,
-                                         BatchPipes::batches(*inlet.port) + inlet.n_kept);
+      const uint64_t waiting =
+          charge_of(inlet.port->bytes() + inlet.kept_bytes, inlet.port->batches() + inlet.n_kept);
       if (const uint64_t bytes = inlet.window.due(waiting, inlet.window_max())) {
         credit.grants.push_back({partition, bytes});
       }
@@ -335,13 +305,15 @@ class Exchange : public Call, public OpenExchange {
     for (auto& [_, inlet] : inlets_) {
       if (inlet.closed) continue;
       open.push_back(inlet.port);
-      BatchPipes::enter(*inlet.port, news_, {inlet.window.step(inlet.window_max()), true});
+      inlet.port->granters.add(news_, {inlet.window.step(inlet.window_max()), true});
     }
     auto credit = due();  // room may have come before we were in the lists
     if (credit.ok() && credit->empty()) {
       news_.wait(std::chrono::steady_clock::now() + GRANT_LOOK);
     }
-    for (BatchPort* port : open) BatchPipes::leave(*port, news_);
+    for (BatchPort* port : open) {  // who was signalled wakes others: it may not have needed it all
+      if (!port->granters.remove(news_)) port->wake_producers();
+    }
     return credit;
   }
 
@@ -358,123 +330,12 @@ class Exchange : public Call, public OpenExchange {
   std::atomic<uint64_t> rows_{0};
 };
 
-// Between two agents of one process, from ring to ring: nothing is copied or sent. One thread for
-// each partition moves items, so that a partition that nobody reads stalls no other.
-class LocalExchange : public OpenExchange {
- public:
-  LocalExchange(std::shared_ptr<JobPipes> from, std::shared_ptr<BatchPipes> to,
-                ExchangeRequest request, double idle_s)
-      : from_(std::move(from)), to_(std::move(to)), request_(std::move(request)), idle_s_(idle_s) {}
-  ~LocalExchange() override { close(); }
-
-  void start() {
-    for (const WantedPartition& one : request_.wanted) {
-      threads_.emplace_back([this, one] { note(move_all(one)); });
-    }
-  }
-
-  void close() override {
-    over_.store(true);
-    for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.join();
-    }
-  }
-
-  arrow::Status failure() override {
-    const std::lock_guard held(mutex_);
-    return error_;
-  }
-  uint64_t rows() const override { return rows_.load(); }
-
- private:
-  static constexpr auto LOOK = std::chrono::milliseconds(100);  // how often a close is looked for
-  static constexpr size_t ITEMS_MAX = 16;
-
-  void note(const arrow::Status& status) {
-    if (status.ok() || over_.load()) return;
-    {
-      const std::lock_guard held(mutex_);
-      if (error_.ok()) error_ = status;
-    }
-    to_->cancel("an exchange with another agent failed: " + status.message());
-  }
-
-  arrow::Status move_all(const WantedPartition& wanted) {
-    const auto start = std::chrono::steady_clock::now();
-    Producing producing;
-    while (producing.pipes == nullptr) {
-      const auto now = std::chrono::steady_clock::now();
-      if (over_.load()) return arrow::Status::OK();
-      if (now - start > std::chrono::duration<double>(idle_s_)) {
-        return fault("PartitionLostError", "the producers' agent does not know the job",
-                     request_.where());
-      }
-      producing = from_->wait_for(request_.job, now + LOOK);
-    }
-    BatchPort *source = nullptr, *target = nullptr;
-    ARROW_RETURN_NOT_OK(find(*producing.pipes, wanted.partition, source));
-    ARROW_RETURN_NOT_OK(find(*to_, wanted.partition, target));
-    for (uint32_t n_open = wanted.n_producers; n_open > 0 && !over_.load();) {
-      ARROW_RETURN_NOT_OK(move_some(*producing.pipes, source, target, n_open));
-      if (BatchPipes::closed(*target)) {
-        producing.pipes->close(*source);
-        return arrow::Status::OK();
-      }
-    }
-    return arrow::Status::OK();
-  }
-
-  arrow::Status find(BatchPipes& pipes, uint32_t partition, BatchPort*& port) const {
-    ARROW_RETURN_NOT_OK(
-        pipes.status(pipes.declare(request_.edge, request_.n_partitions, 0, 0)));
-    return pipes.status(pipes.find(request_.edge, partition, port));
-  }
-
-  arrow::Status move_some(BatchPipes& pipes, BatchPort* source, BatchPort* target,
-                          uint32_t& n_open) {
-    BatchPipes::Taking taking;
-    BatchPort* const sources[] = {source};
-    ARROW_RETURN_NOT_OK(pipes.status(
-        pipes.take(sources, ITEMS_MAX, taking, std::chrono::steady_clock::now() + LOOK)));
-    BatchPipes::Putting putting;
-    for (auto& taken : taking.items) {
-      if (taken.item.is_rows()) rows_.fetch_add(taken.item.rows);
-      if (taken.item.kind == Kind::END) --n_open;
-      putting.sends.push_back({target, std::move(taken.item)});
-    }
-    while (!putting.sends.empty() && !over_.load()) {
-      ARROW_RETURN_NOT_OK(
-          to_->status(to_->put(putting, std::chrono::steady_clock::now() + LOOK)));
-    }
-    return arrow::Status::OK();
-  }
-
-  const std::shared_ptr<JobPipes> from_;
-  const std::shared_ptr<BatchPipes> to_;
-  const ExchangeRequest request_;
-  const double idle_s_;
-  std::atomic<bool> over_{false};
-  std::atomic<uint64_t> rows_{0};
-  std::mutex mutex_;
-  arrow::Status error_;
-  std::vector<std::thread> threads_;
-};
-
 }  // namespace
 
 std::shared_ptr<OpenExchange> open_exchange(std::shared_ptr<Connections> pool,
                                             std::shared_ptr<BatchPipes> pipes,
                                             ExchangeOrder order) {
   auto opened = std::make_shared<Exchange>(std::move(pool), std::move(pipes), std::move(order));
-  opened->start();
-  return opened;
-}
-
-std::shared_ptr<OpenExchange> open_local_exchange(std::shared_ptr<JobPipes> from,
-                                                  std::shared_ptr<BatchPipes> to,
-                                                  ExchangeRequest request, double idle_s) {
-  auto opened = std::make_shared<LocalExchange>(std::move(from), std::move(to),
-                                                std::move(request), idle_s);
   opened->start();
   return opened;
 }

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "exchange/serve.hpp"
+#include "exchange/request.hpp"
 
 namespace fabric {
 

@@ -1,6 +1,4 @@
 // The producers' side of a pipelined edge: rings of some partitions into one DoExchange.
-#include "exchange/serve.hpp"
-
 #include <arrow/buffer.h>
 #include <arrow/flight/server.h>
 #include <arrow/ipc/options.h>
@@ -17,113 +15,23 @@
 #include <vector>
 
 #include "exchange/jobs.hpp"
+#include "exchange/request.hpp"
 #include "flight/handlers.hpp"
 #include "flight/paths.hpp"
 #include "ring/batches.hpp"
 #include "ring/waiting.hpp"
 #include "store/payload.hpp"
-#include "wire/credit.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/header.hpp"
 
 namespace fabric {
 
-std::vector<std::string> request_path(const ExchangeRequest& request) {
-  const auto codec = std::ranges::find(CODECS, request.compression) - CODECS.begin();
-  std::vector<std::string> path{"exchange", request.job, request.node_path,
-                                std::to_string(request.edge), std::to_string(request.n_partitions),
-                                std::to_string(codec)};
-  for (const WantedPartition& one : request.wanted) {
-    path.push_back(std::to_string(one.partition));
-    path.push_back(std::to_string(one.n_producers));
-  }
-  return path;
-}
-
-arrow::Result<ExchangeRequest> request_of(const ExchangePath& path) {
-  const std::vector<uint32_t>& numbers = path.numbers;
-  ExchangeRequest request{path.job, path.node_path, path.edge, 0, "", {}};
-  if (numbers.size() < 4 || numbers.size() % 2 == 1) {
-    return fault("NotFoundError", "an exchange names partitions and their producers in pairs",
-                 request.where());
-  }
-  request.n_partitions = numbers[0];
-  if (numbers[1] >= CODECS.size()) {
-    return fault("NotFoundError", "rows can't be compressed by codec " + std::to_string(numbers[1]),
-                 request.where());
-  }
-  request.compression = CODECS[numbers[1]];
-  for (size_t at = 2; at < numbers.size(); at += 2) {
-    if (numbers[at] >= request.n_partitions) {
-      return fault("NotFoundError", "an exchange of " + std::to_string(request.n_partitions) +
-                                        " partitions has no partition " +
-                                        std::to_string(numbers[at]),
-                   request.where());
-    }
-    request.wanted.push_back({numbers[at], numbers[at + 1]});
-  }
-  return request;
-}
-
 namespace {
 
 constexpr auto LOOK_UP = std::chrono::milliseconds(500);  // how often a cancel is looked for
 constexpr auto REST = std::chrono::milliseconds(100);
 // So long rows stay here that matter to nobody yet, as with consumers on this agent.
-
-// Credits as the producers' side sees them: pure accounting in bytes for each
-// partition. Rows of one may be sent while its credit is positive, so one message may overdraw by
-// itself; events cost nothing. Not thread-safe: the owner holds a lock.
-class Ledger {
- public:
-  explicit Ledger(const std::vector<uint32_t>& partitions) {
-    for (const uint32_t partition : partitions) accounts_[partition];
-  }
-
-  arrow::Status apply(const Credit& credit) {
-    for (const PartitionCredit& grant : credit.grants) {
-      const auto found = accounts_.find(grant.partition);
-      if (found == accounts_.end()) return unknown(grant.partition);
-      if (grant.bytes > GRANT_BYTES_MAX) {
-        return fault("DataError",
-                     "a credit of " + std::to_string(grant.bytes) + " bytes is absurd");
-      }
-      found->second.bytes += static_cast<int64_t>(grant.bytes);
-    }
-    for (const uint32_t partition : credit.closed) {
-      const auto found = accounts_.find(partition);
-      if (found == accounts_.end()) return unknown(partition);
-      found->second.closed = true;
-    }
-    for (const SilentPartition& one : credit.silent) {
-      const auto found = accounts_.find(one.partition);
-      if (found == accounts_.end()) return unknown(one.partition);
-      found->second.silent_until = one.until;
-    }
-    return arrow::Status::OK();
-  }
-
-  bool may_send(uint32_t partition) const { return accounts_.at(partition).bytes > 0; }
-  bool closed(uint32_t partition) const { return accounts_.at(partition).closed; }
-  int64_t silent_until(uint32_t partition) const { return accounts_.at(partition).silent_until; }
-  void spend(uint32_t partition, uint64_t bytes) {
-    accounts_.at(partition).bytes -= static_cast<int64_t>(bytes);
-  }
-
- private:
-  static constexpr uint64_t GRANT_BYTES_MAX = uint64_t{1} << 40;
-  struct Account {
-    int64_t bytes = 0;
-    bool closed = false;
-    int64_t silent_until = INT64_MIN;
-  };
-  static arrow::Status unknown(uint32_t partition) {
-    return fault("DataError", "a credit names partition " + std::to_string(partition) +
-                                  ", which is not of this exchange");
-  }
-  std::map<uint32_t, Account> accounts_;
-};
 
 constexpr uint64_t PACK_BYTES = 1 << 20;
 constexpr uint64_t ALONE_BYTES = 256 << 10;  // so much goes uncopied
@@ -182,7 +90,7 @@ class ServedExchange {
                  fl::FlightMessageWriter& writer, const Cancelled& cancelled, int cpu)
       : request_(request), pipes_(std::move(producing.pipes)),
         attempts_(std::move(producing.attempts)), writer_(writer), cancelled_(cancelled),
-        cpu_(cpu), ledger_(request.partitions()) {}
+        cpu_(cpu), ledger_(request.wanted) {}
 
   // Until the consumer's agent ends its side; `reader` brings its credits.
   arrow::Status run(fl::FlightMessageReader& reader) {
@@ -209,7 +117,7 @@ class ServedExchange {
     for (const WantedPartition& one : request_.wanted) {
       BatchPort* port = nullptr;
       ARROW_RETURN_NOT_OK(pipes_->status(pipes_->find(request_.edge, one.partition, port)));
-      pipes_->set_native(*port);  // the sender never has the GIL
+      port->set_native();  // the sender never has the GIL
       sources_.push_back({port, one.partition, one.n_producers});
     }
     return arrow::Status::OK();
@@ -312,20 +220,21 @@ class ServedExchange {
     bool moved = false;
     while (source.n_open > 0) {
       if (closed(source.partition)) {
-        pipes_->close(*source.port);
+        BatchPipes::close(*source.port);
         source.n_open = 0;
         return true;
       }
       std::vector<BatchItem> dropped;
-      const Head head = pipes_->peek(*source.port, dropped);
+      const Head head = source.port->peek(dropped);
       if (!head.some) {
-        ARROW_RETURN_NOT_OK(cancellation());
+        ARROW_RETURN_NOT_OK(pipes_->cancellation());
         idle.push_back(source.port);
         return moved;
       }
       if (head.row && !may_send(source.partition)) return moved;  // a credit will wake us
       std::vector<BatchItem> taken;
-      pipes_->take_one(*source.port, taken, dropped);
+      source.port->take(
+          1, [&](BatchItem&& item) { taken.push_back(std::move(item)); }, dropped);
       for (BatchItem& item : taken) ARROW_RETURN_NOT_OK(pass(source, std::move(item)));
       moved = moved || !taken.empty();
     }
@@ -419,12 +328,6 @@ class ServedExchange {
     if (!fl::FlightStatusDetail::UnwrapStatus(status)) return status;
     return fault("PeerLostError", "the exchange was cut: its consumers' agent went away",
                  request_.where());
-  }
-
-  // What a cancelled job's pipes say; fine otherwise.
-  arrow::Status cancellation() const {
-    BatchPipes::Taking nothing;
-    return pipes_->status(pipes_->take_now({}, 0, nothing));
   }
 
   bool closed(uint32_t partition) {

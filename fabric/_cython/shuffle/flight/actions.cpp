@@ -1,4 +1,4 @@
-// Flight's own actions, and the sessions that some of them set: see `actions.hpp` and `view.hpp`.
+// Flight's own actions, and the sessions that some of them set: see `actions.hpp`.
 //
 // One job: each from its request to its result.
 #include "flight/actions.hpp"
@@ -10,38 +10,15 @@
 #include <optional>
 #include <unordered_map>
 
-#include "flight/locations.hpp"
+#include "flight/directory.hpp"
 #include "flight/paths.hpp"
 #include "flight/text.hpp"
-#include "flight/view.hpp"
 #include "wire/fault.hpp"
-#include "wire/ticket.hpp"
 
 namespace fabric {
 
-View::View() : tap(TapMode::LOSSY) {}
-
-bool set_tap(View& view, std::string_view word) {
-  if (word != "lossy" && word != "lossless") return false;
-  view.tap = word == "lossy" ? TapMode::LOSSY : TapMode::LOSSLESS;
-  return true;
-}
-
-bool set_places(View& view, std::string_view word) {
-  if (word != "all" && word != "reuse" && word != "none") return false;
-  view.places = word == "all" ? Places::ALL : word == "reuse" ? Places::REUSE : Places::NONE;
-  return true;
-}
-
-const ViewOption* view_option(std::string_view name) {
-  for (const ViewOption& option : VIEW_OPTIONS) {
-    if (name == option.name) return &option;
-  }
-  return nullptr;
-}
-
 // Session options of Flight clients: kept per token, bounded, gone when the token expires. Fabric
-// reads those of `view.hpp` alone; clients of other systems expect more.
+// reads those of `VIEW_OPTIONS` alone; clients of other systems expect more.
 class Sessions {
  public:
   static constexpr size_t SESSIONS_MAX = 4096, OPTIONS_MAX = 64;

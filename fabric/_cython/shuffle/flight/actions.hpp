@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "flight/asking.hpp"
-#include "flight/finder.hpp"
+#include "flight/directory.hpp"
 #include "flight/listing.hpp"
 
 namespace fabric {

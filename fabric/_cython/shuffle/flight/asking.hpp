@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "wire/py_ref.hpp"
+#include "wire/python.hpp"
 
 namespace fabric {
 

@@ -10,8 +10,6 @@
 #include <iterator>
 #include <mutex>
 
-#include "flight/finder.hpp"
-#include "flight/locations.hpp"
 #include "flight/text.hpp"
 #include "wire/fault.hpp"
 #include "wire/proto.hpp"
@@ -21,21 +19,17 @@ namespace fabric {
 namespace {
 
 bool decode_place(std::string_view bytes, ProducerPlace& out) {
-  ProtoReader in(bytes);
-  while (in.next()) {
+  return read_fields(bytes, [&](ProtoReader& in) {
     if (in.field() == 1) out.task = in.number32();
     if (in.field() == 2) out.attempt = in.number32();
     if (in.field() == 3) out.agent = in.text();
-  }
-  return in.ok();
+  });
 }
 
 bool decode_edge(std::string_view bytes, std::vector<EdgePtr>& all) {
   auto out = std::make_shared<EdgeLocation>();
   out->wire = bytes;
-  ProtoReader in(bytes);
-  bool whole = true;
-  while (whole && in.next()) {
+  const bool whole = read_fields(bytes, [&](ProtoReader& in) {
     switch (in.field()) {
       case 1: out->job = in.text(); break;
       case 2: out->node_path = in.text(); break;
@@ -44,7 +38,7 @@ bool decode_edge(std::string_view bytes, std::vector<EdgePtr>& all) {
       case 5: out->n_partitions = in.number32(); break;
       case 6: out->kind = in.number32(); break;
       case 7: out->mode = in.number32(); break;
-      case 8: whole = decode_place(in.bytes(), out->producers.emplace_back()); break;
+      case 8: in.require(decode_place(in.bytes(), out->producers.emplace_back())); break;
       case 9: out->complete = in.number() != 0; break;
       case 10: out->rows = in.number(); break;
       case 11: out->bytes = in.number(); break;
@@ -56,20 +50,19 @@ bool decode_edge(std::string_view bytes, std::vector<EdgePtr>& all) {
       case 17: out->ordered = in.number() != 0; break;
       default: break;
     }
-  }
+  });
   all.push_back(std::move(out));
-  return whole && in.ok();
+  return whole;
 }
 
 bool decode_address(std::string_view bytes, std::map<std::string, std::string>& all) {
-  ProtoReader in(bytes);
   std::string agent, address;
-  while (in.next()) {
+  const bool whole = read_fields(bytes, [&](ProtoReader& in) {
     if (in.field() == 1) agent = in.text();
     if (in.field() == 2) address = in.text();
-  }
+  });
   all[agent] = address;
-  return in.ok();
+  return whole;
 }
 
 bool holds(const EdgeLocation& edge, const std::vector<ProducerAttempt>& producers) {
@@ -93,9 +86,7 @@ std::string some(const std::vector<std::string>& names) {
 bool decode_dataset(std::string_view bytes, std::vector<DatasetPtr>& all) {
   auto out = std::make_shared<DatasetLocation>();
   out->wire = bytes;
-  ProtoReader in(bytes);
-  bool whole = true;
-  while (whole && in.next()) {
+  const bool whole = read_fields(bytes, [&](ProtoReader& in) {
     switch (in.field()) {
       case 1: out->name = in.text(); break;
       case 2: out->version = in.number(); break;
@@ -103,33 +94,31 @@ bool decode_dataset(std::string_view bytes, std::vector<DatasetPtr>& all) {
       case 4: out->keys.emplace_back(in.text()); break;
       case 5: out->n_partitions = in.number32(); break;
       case 6: out->owners.emplace_back(in.text()); break;
-      case 7: whole = decode_part(in.bytes(), out->parts.emplace_back()); break;
+      case 7: in.require(decode_part(in.bytes(), out->parts.emplace_back())); break;
       case 8: out->rows = in.number(); break;
       case 9: out->replicas = std::max(1u, in.number32()); break;
       default: break;
     }
-  }
+  });
   all.push_back(std::move(out));
-  return whole && in.ok();
+  return whole;
 }
 
 arrow::Result<Locations> decode_locations(std::string_view bytes) {
-  ProtoReader in(bytes);
   Locations out;
-  bool whole = true;
-  while (whole && in.next()) {
+  const bool whole = read_fields(bytes, [&](ProtoReader& in) {
     switch (in.field()) {
       case 1: out.version = in.number(); break;
       case 2: out.full = in.number() != 0; break;
-      case 3: whole = decode_edge(in.bytes(), out.edges); break;
-      case 4: whole = decode_dataset(in.bytes(), out.datasets); break;
-      case 5: whole = decode_address(in.bytes(), out.addresses); break;
+      case 3: in.require(decode_edge(in.bytes(), out.edges)); break;
+      case 4: in.require(decode_dataset(in.bytes(), out.datasets)); break;
+      case 5: in.require(decode_address(in.bytes(), out.addresses)); break;
       case 6: out.dropped_jobs.emplace_back(in.text()); break;
       case 7: out.dropped_datasets.emplace_back(in.text()); break;
       default: break;
     }
-  }
-  if (!whole || !in.ok()) return fault("DataError", "the coordinator's locations are damaged");
+  });
+  if (!whole) return fault("DataError", "the coordinator's locations are damaged");
   return out;
 }
 

@@ -13,10 +13,8 @@ from libcpp.vector cimport vector
 from fabric._cython.shuffle.wire.arrow_cpp cimport CResult
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
-cdef extern from "flight/directory.hpp":
-    pass
 
-cdef extern from "flight/locations.hpp" namespace "fabric" nogil:
+cdef extern from "flight/directory.hpp" namespace "fabric" nogil:
     CResult[Locations] decode_locations(const string& data)
 
 

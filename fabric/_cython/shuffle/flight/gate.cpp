@@ -1,21 +1,19 @@
-// The handshake, tokens, places and the middleware of calls: see `gate.hpp` and `inside.hpp`.
+// The handshake, tokens and the middleware of calls: see `gate.hpp`.
 //
 // One job: from the headers of a call to its claims and its place.
 #include "flight/gate.hpp"
 
 #include <arrow/flight/server.h>
 
-#include <algorithm>
-#include <chrono>
+#include <iterator>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
 
-#include "flight/cut.hpp"
-#include "flight/watch.hpp"
 #include "wire/admission.hpp"
 #include "wire/fault.hpp"
 #include "wire/sha256.hpp"
+#include "wire/sockets.hpp"
 #include "wire/ticket.hpp"
 
 namespace fabric {
@@ -54,7 +52,6 @@ class KnownTokens {
 namespace {
 
 constexpr size_t ECHO_BYTES_MAX = 256;
-constexpr int64_t STRANGERS_SHARE = 4;  // of all places
 
 // One call and its checked claims; gives its place back when the call is over, however it ends.
 class Caller : public fl::ServerMiddleware {
@@ -139,79 +136,6 @@ arrow::Status Handshake::read(fl::ServerAuthReader& incoming, std::string& out, 
 
 arrow::Status Handshake::refused() {
   return fault("AuthError", "the handshake is not one of this fabric");
-}
-
-Inside::Inside(const Limits& limits)
-    : most_(limits.streams_max), peer_most_(limits.peer_streams_max) {}
-
-arrow::Status Inside::enter(const Guest& guest) {
-  std::lock_guard lock(mutex_);
-  if (closed_) return fault("PeerLostError", "this agent is shutting down; ask another one");
-  if (guest.kind != Guest::Kind::AGENT) ARROW_RETURN_NOT_OK(place(guest));
-  ++n_;
-  changes_ += guest.stream;
-  return arrow::Status::OK();
-}
-
-void Inside::leave(const Guest& guest) {
-  std::lock_guard lock(mutex_);
-  --n_;
-  changes_ += guest.stream;
-  clients_ -= guest.kind != Guest::Kind::AGENT;
-  strangers_ -= guest.kind == Guest::Kind::STRANGER;
-  const auto mine = peers_.find(guest.name);
-  if (mine != peers_.end() && --mine->second == 0) peers_.erase(mine);
-  changed_.notify_all();
-}
-
-void Inside::close() {
-  std::lock_guard lock(mutex_);
-  closed_ = true;
-}
-
-bool Inside::closed() const {
-  std::lock_guard lock(mutex_);
-  return closed_;
-}
-
-bool Inside::wait_empty(double timeout_s) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::duration<double>(timeout_s),
-                           [this] { return n_ == 0; });
-}
-
-int64_t Inside::open() const {
-  std::lock_guard lock(mutex_);
-  return n_;
-}
-
-int64_t Inside::changes() const {
-  std::lock_guard lock(mutex_);
-  return changes_;
-}
-
-void Inside::set_most(int64_t most) {
-  std::lock_guard lock(mutex_);
-  most_ = most;
-}
-
-arrow::Status Inside::place(const Guest& guest) {
-  const bool stranger = guest.kind == Guest::Kind::STRANGER;
-  const int64_t strangers_most = std::max<int64_t>(1, most_ / STRANGERS_SHARE);
-  if (clients_ >= most_ || (stranger && strangers_ >= strangers_most)) {
-    return fault("PeerLostError", "this agent already serves " +
-                                      std::to_string(stranger ? strangers_ : clients_) +
-                                      " calls at once; try again later");
-  }
-  int64_t& mine = peers_[guest.name];
-  if (mine >= peer_most_) {
-    return fault("PeerLostError", "this client already has " + std::to_string(mine) +
-                                      " calls open here; let some end first");
-  }
-  ++mine;
-  ++clients_;
-  strangers_ += stranger;
-  return arrow::Status::OK();
 }
 
 Gate::Gate(const Asking& ask, std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "flight/asking.hpp"
-#include "flight/inside.hpp"
-#include "grpc/limits.hpp"
+#include "flight/calls.hpp"
+#include "grpc/abi.hpp"
 
 namespace fabric {
 

@@ -1,5 +1,4 @@
 // From tickets to streams of messages: of one agent or several, of one owner or the next.
-#include "flight/inside.hpp"
 #include "flight/gets.hpp"
 
 #include <algorithm>
@@ -8,12 +7,12 @@
 #include <mutex>
 #include <vector>
 
-#include "flight/watch.hpp"
-#include "flight/foreign.hpp"
+#include "flight/calls.hpp"
 #include "flight/gate.hpp"
 #include "flight/handlers.hpp"
-#include "flight/locations.hpp"
+#include "flight/directory.hpp"
 #include "flight/text.hpp"
+#include "store/coalesce.hpp"
 #include "store/message.hpp"
 #include "store/payload.hpp"
 #include "wire/batches.hpp"
@@ -21,6 +20,37 @@
 #include "wire/ticket.hpp"
 
 namespace fabric {
+
+// Which of several streams is read at the moment: changed by its reader, cancelled from any thread.
+class Current {
+ public:
+  MessageStream* get() const { return stream_.get(); }
+
+  void set(std::unique_ptr<MessageStream> stream) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(stream_, stream);
+      if (cancelled_ && stream_ != nullptr) stream_->cancel();
+    }
+  }  // the one before ends here, outside the lock
+
+  void cancel() {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (stream_ != nullptr) stream_->cancel();
+  }
+
+  bool cancelled() const {
+    const std::lock_guard lock(mutex_);
+    return cancelled_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // of `stream_` against `cancel`
+  std::unique_ptr<MessageStream> stream_;
+  bool cancelled_ = false;
+};
+
 namespace {
 
 // Several streams one after the other, each opened when the one before it is over.
@@ -35,38 +65,24 @@ class Chain : public MessageStream {
 
   arrow::Result<bool> next(Message& out) override {
     for (; at_ < parts_.size(); ++at_) {
-      if (current_ == nullptr) {
+      if (current_.get() == nullptr) {
         ARROW_ASSIGN_OR_RAISE(std::unique_ptr<MessageStream> opened, parts_[at_]());
-        set(std::move(opened));
+        current_.set(std::move(opened));
       }
-      ARROW_ASSIGN_OR_RAISE(const bool more, current_->next(out));
+      ARROW_ASSIGN_OR_RAISE(const bool more, current_.get()->next(out));
       if (more) return true;
-      set(nullptr);
+      current_.set(nullptr);
     }
     return false;
   }
 
-  void cancel() override {
-    std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    if (current_ != nullptr) current_->cancel();
-  }
+  void cancel() override { current_.cancel(); }
 
  private:
-  void set(std::unique_ptr<MessageStream> stream) {
-    {
-      std::lock_guard lock(mutex_);
-      std::swap(current_, stream);
-      if (cancelled_ && current_ != nullptr) current_->cancel();
-    }
-  }  // the one before ends here, outside the lock
-
   std::shared_ptr<arrow::Schema> schema_;
   std::vector<Open> parts_;
   size_t at_ = 0;
-  std::mutex mutex_;  // of `current_` against `cancel`
-  std::unique_ptr<MessageStream> current_;
-  bool cancelled_ = false;
+  Current current_;
 };
 
 arrow::Result<std::string> agent_of(const EdgeLocation& location, const PartitionTicket& ticket,
@@ -131,9 +147,9 @@ class ReplicaStream final : public MessageStream {
   arrow::Result<bool> next(Message& out) override {
     while (true) {
       arrow::Result<bool> more = asked(out);
-      if (!more.ok() && !begun_ && at_ + 1 < replicas_.places_.size() && !is_cancelled()) {
+      if (!more.ok() && !begun_ && at_ + 1 < replicas_.places_.size() && !current_.cancelled()) {
         replicas_.passed_over(replicas_.places_[at_].first, more.status());
-        set(nullptr);
+        current_.set(nullptr);
         ++at_;
         continue;
       }
@@ -142,40 +158,21 @@ class ReplicaStream final : public MessageStream {
     }
   }
 
-  void cancel() override {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    if (current_ != nullptr) current_->cancel();
-  }
+  void cancel() override { current_.cancel(); }
 
  private:
   arrow::Result<bool> asked(Message& out) {
-    if (current_ == nullptr) {
+    if (current_.get() == nullptr) {
       ARROW_ASSIGN_OR_RAISE(Replicas::Stream opened, replicas_.fetch(at_));
-      set(std::move(opened));
+      current_.set(std::move(opened));
     }
-    return current_->next(out);
-  }
-
-  void set(Replicas::Stream stream) {
-    {
-      const std::lock_guard lock(mutex_);
-      std::swap(current_, stream);
-      if (cancelled_ && current_ != nullptr) current_->cancel();
-    }
-  }  // the one before ends here, outside the lock
-
-  bool is_cancelled() {
-    const std::lock_guard lock(mutex_);
-    return cancelled_;
+    return current_.get()->next(out);
   }
 
   Replicas replicas_;
   size_t at_ = 0;
   bool begun_ = false;
-  std::mutex mutex_;  // of `current_` against `cancel`
-  Replicas::Stream current_;
-  bool cancelled_ = false;
+  Current current_;
 };
 
 // One place alone is asked at once, so that the schema of its rows is known.
@@ -283,27 +280,29 @@ Replicas Gets::reachable(const DatasetTicket& ticket, std::span<const std::strin
   return found;
 }
 
-class GetStream::Payloads {
+namespace {
+
+class GetStream final : public fl::FlightDataStream {
  public:
-  Payloads(const Asking& ask, std::unique_ptr<MessageStream> messages,
-           std::shared_ptr<arrow::Schema> schema, bool agent, bool tap,
-           std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
-           const fl::ServerCallContext& context)
+  GetStream(const Asking& ask, std::unique_ptr<MessageStream> messages,
+            std::shared_ptr<arrow::Schema> schema, bool agent, bool tap,
+            std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
+            const fl::ServerCallContext& context)
       : ask_(ask), messages_(std::move(messages)), schema_(std::move(schema)), agent_(agent),
         tap_(tap), inside_(std::move(inside)), context_(context), awaited_(awaited_of(context)),
         writer_(schema_),
         watched_(std::move(watch), {[this] { return stopped() || messages_->overdue(); },
                                     [this] { messages_->cancel(); }}) {}
 
-  const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
+  std::shared_ptr<arrow::Schema> schema() override { return schema_; }
 
-  arrow::Result<fl::FlightPayload> schema_payload() {
+  arrow::Result<fl::FlightPayload> GetSchemaPayload() override {
     const OurTurn turn(awaited_);
     auto payload = writer_.schema();
     return payload.ok() ? std::move(payload) : ask_.outward(payload.status());
   }
 
-  arrow::Result<fl::FlightPayload> next_payload() {
+  arrow::Result<fl::FlightPayload> Next() override {
     const OurTurn turn(awaited_);
     while (out_.empty()) {
       const arrow::Result<bool> more = agent_ ? fill() : fill_plain();
@@ -385,21 +384,14 @@ class GetStream::Payloads {
   Watched watched_;  // last: it uses all of the above from another thread
 };
 
-GetStream::GetStream(const Asking& ask, std::unique_ptr<MessageStream> messages,
-                     std::shared_ptr<arrow::Schema> schema, bool agent, bool tap,
-                     std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
-                     const fl::ServerCallContext& context)
-    : payloads_(std::make_unique<Payloads>(ask, std::move(messages), std::move(schema), agent, tap,
-                                           std::move(inside), std::move(watch), context)) {}
+}  // namespace
 
-GetStream::~GetStream() = default;
-
-std::shared_ptr<arrow::Schema> GetStream::schema() { return payloads_->schema(); }
-
-arrow::Result<fl::FlightPayload> GetStream::GetSchemaPayload() {
-  return payloads_->schema_payload();
+std::unique_ptr<fl::FlightDataStream> get_stream(
+    const Asking& ask, std::unique_ptr<MessageStream> messages,
+    std::shared_ptr<arrow::Schema> schema, bool agent, bool tap, std::shared_ptr<Inside> inside,
+    std::shared_ptr<Watch> watch, const fl::ServerCallContext& context) {
+  return std::make_unique<GetStream>(ask, std::move(messages), std::move(schema), agent, tap,
+                                     std::move(inside), std::move(watch), context);
 }
-
-arrow::Result<fl::FlightPayload> GetStream::Next() { return payloads_->next_payload(); }
 
 }  // namespace fabric

@@ -12,7 +12,7 @@
 #include <utility>
 #include <variant>
 
-#include "flight/finder.hpp"
+#include "flight/directory.hpp"
 
 namespace fabric {
 
@@ -53,21 +53,9 @@ class Gets {
 
 // A stream of messages as Flight payloads. Dictionaries go as IPC dictionary messages, again when
 // they change. A client that went away ends the stream within a second, also while it waits.
-class GetStream : public fl::FlightDataStream {
- public:
-  GetStream(const Asking& ask, std::unique_ptr<MessageStream> messages,
-            std::shared_ptr<arrow::Schema> schema, bool agent, bool tap,
-            std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
-            const fl::ServerCallContext& context);
-  ~GetStream() override;
-
-  std::shared_ptr<arrow::Schema> schema() override;
-  arrow::Result<fl::FlightPayload> GetSchemaPayload() override;
-  arrow::Result<fl::FlightPayload> Next() override;
-
- private:
-  class Payloads;
-  std::unique_ptr<Payloads> payloads_;
-};
+std::unique_ptr<fl::FlightDataStream> get_stream(
+    const Asking& ask, std::unique_ptr<MessageStream> messages,
+    std::shared_ptr<arrow::Schema> schema, bool agent, bool tap, std::shared_ptr<Inside> inside,
+    std::shared_ptr<Watch> watch, const fl::ServerCallContext& context);
 
 }  // namespace fabric

@@ -1,8 +1,10 @@
 // What is behind the verbs of a Flight server: the door between it and stores, datasets, exchanges.
 //
-// One job: the contract. The server checks who calls, what the call names and whether the ticket is
-// ours; everything below may be called by many threads at once, none of which holds the GIL. A
-// status made by `fault` reaches the client as it is, any other as an internal error without text.
+// One job: the contract, and whose rows DoGet gives: those of the store of this agent, of other
+// agents, and of Python (handlers.pyx defines its functions, which take the GIL). The server checks
+// who calls, what the call names and whether the ticket is ours; everything below may be called by
+// many threads at once, none of which holds the GIL. A status made by `fault` reaches the client as
+// it is, any other as an internal error without text.
 #pragma once
 #include <arrow/flight/type_fwd.h>
 #include <arrow/type_fwd.h>
@@ -11,6 +13,8 @@
 #include <memory>
 #include <string>
 #include <variant>
+
+#include "wire/python.hpp"
 
 namespace arrow::flight {
 class FlightMessageReader;
@@ -21,7 +25,10 @@ namespace fabric {
 
 namespace fl = arrow::flight;
 
+class Connections;
+struct Message;
 class MessageStream;   // store/message.hpp
+class Store;
 struct DatasetTicket;  // wire/ticket.hpp
 struct ExchangePath;   // flight/paths.hpp
 struct PartitionTicket;
@@ -47,5 +54,41 @@ struct Handlers {
   std::function<arrow::Status(const ExchangePath&, bool agent, fl::FlightMessageReader&,
                               fl::FlightMessageWriter&, const Cancelled&)> exchange;
 };
+
+// Tickets of edges to the store of this agent, without Python; others go where they went before.
+void set_store(Handlers& handlers, std::shared_ptr<const Store> store);
+
+struct Passing {
+  std::shared_ptr<Connections> pool;
+  std::string ticket_key;
+  double idle_s = 30;
+  int cpu = 0;
+  PyRef transport;
+  arrow::Status (*token)(PyObject*, std::string& out) = nullptr;
+};
+
+// Rows that lie with another agent, on their way to a foreign client, by the native pump: with
+// tickets of our own, and the token of the agent is asked of Python once in a while. Addresses that
+// are no sockets go where they went before.
+void set_passing(Handlers& handlers, const Passing& passing);
+
+// What Python opened: its schema, or null, and its messages.
+struct Opened {
+  std::shared_ptr<arrow::Schema> schema;
+  PyRef items;
+};
+
+// Streams that Python brings: its `PartitionSource`, `DatasetStore`, `Transport`. What comes from
+// Python may sit in a wait, so it is read ahead by a thread of its own.
+struct PythonVerbs {
+  PyRef face;  // fabric.flight.handlers.Adapted
+  // The next of an iterator over (header or None, batch).
+  arrow::Status (*step)(PyObject* items, Message& out, bool& more);
+  arrow::Status (*get)(PyObject*, const Ticket&, bool agent, Opened&);
+  arrow::Status (*fetch)(PyObject*, const std::string& address, const Ticket&, Opened&);
+};
+
+void set_get(Handlers& handlers, const PythonVerbs& python);
+void set_fetch(Handlers& handlers, const PythonVerbs& python);
 
 }  // namespace fabric

@@ -5,11 +5,9 @@
 #include <chrono>
 #include <map>
 
-#include "flight/locations.hpp"
+#include "flight/directory.hpp"
 #include "flight/text.hpp"
-#include "flight/view.hpp"
 #include "wire/fault.hpp"
-#include "wire/ticket.hpp"
 
 namespace fabric {
 namespace {
@@ -70,6 +68,25 @@ std::optional<double> least(std::optional<double> a, std::optional<double> b) {
 }
 
 }  // namespace
+
+bool set_tap(View& view, std::string_view word) {
+  if (word != "lossy" && word != "lossless") return false;
+  view.tap = word == "lossy" ? TapMode::LOSSY : TapMode::LOSSLESS;
+  return true;
+}
+
+bool set_places(View& view, std::string_view word) {
+  if (word != "all" && word != "reuse" && word != "none") return false;
+  view.places = word == "all" ? Places::ALL : word == "reuse" ? Places::REUSE : Places::NONE;
+  return true;
+}
+
+const ViewOption* view_option(std::string_view name) {
+  for (const ViewOption& option : VIEW_OPTIONS) {
+    if (name == option.name) return &option;
+  }
+  return nullptr;
+}
 
 arrow::Result<Named> Listing::named(const fl::FlightDescriptor& descriptor,
                                     const Claims& claims) const {
@@ -248,12 +265,12 @@ fl::FlightEndpoint Listing::endpoint(const Ticket& ticket, uint32_t partition,
   return made;
 }
 
-arrow::Result<fl::PollInfo> Polling::poll(const fl::FlightDescriptor& descriptor,
+arrow::Result<fl::PollInfo> Listing::poll(const fl::FlightDescriptor& descriptor,
                                           const Claims& claims, const View& view) const {
-  ARROW_ASSIGN_OR_RAISE(const Named named, listing_.named(descriptor, claims));
+  ARROW_ASSIGN_OR_RAISE(const Named found, named(descriptor, claims));
   fl::PollInfo answer;
   answer.progress = 1.0;
-  for (const AnyPath& path : named.paths) {
+  for (const AnyPath& path : found.paths) {
     const auto* job = std::get_if<JobPath>(&path);
     if (job == nullptr) continue;
     ARROW_ASSIGN_OR_RAISE(const EdgePtr edge, finder_.edge(job->job, job->node_path));
@@ -261,11 +278,11 @@ arrow::Result<fl::PollInfo> Polling::poll(const fl::FlightDescriptor& descriptor
     if (edge->state == JOB_FAILED || edge->state == JOB_CANCELLED) return ended(*edge);
     answer.descriptor = descriptor;
     answer.progress = least(answer.progress, progress(*edge));
-    answer.expiration_time = timestamp(ask_.wall_s() + listing_.ticket_s());
+    answer.expiration_time = timestamp(ask_.wall_s() + ticket_s_);
   }
   // Last: what is complete now must be told whole.
-  ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor, named, view));
-  answer.info = std::make_unique<fl::FlightInfo>(std::move(info));
+  ARROW_ASSIGN_OR_RAISE(fl::FlightInfo told, info(descriptor, found, view));
+  answer.info = std::make_unique<fl::FlightInfo>(std::move(told));
   return answer;
 }
 

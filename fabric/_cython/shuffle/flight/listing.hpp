@@ -9,22 +9,48 @@
 #pragma once
 #include <arrow/flight/types.h>
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "flight/finder.hpp"
+#include "flight/directory.hpp"
 #include "flight/paths.hpp"
+#include "wire/ticket.hpp"
 
 namespace fabric {
 
-struct DatasetTicket;
-struct PartitionTicket;
-using Ticket = std::variant<PartitionTicket, DatasetTicket>;
-struct View;
+enum class Places { ALL, REUSE, NONE };
+
+// How a client wants to be shown what there is: options of its session, or headers of a call. Taps
+// of pipelined edges may be lossy or lossless; endpoints may say where their rows lie, or that this
+// connection serves them all, or nothing, which means the same to clients that are older than
+// `arrow-flight-reuse-connection`.
+struct View {
+  TapMode tap = TapMode::LOSSY;
+  Places places = Places::ALL;
+};
+
+constexpr std::string_view OWN_OPTIONS = "fabric.";  // how the names of ours begin
+
+struct ViewOption {
+  const char *name, *words;
+  bool (*set)(View&, std::string_view word);  // false: no word of it
+};
+
+bool set_tap(View& view, std::string_view word);
+bool set_places(View& view, std::string_view word);
+
+inline constexpr std::array VIEW_OPTIONS = {
+    ViewOption{"fabric.tap", "'lossy' or 'lossless'", &set_tap},
+    ViewOption{"fabric.locations", "'all', 'reuse' or 'none'", &set_places},
+};
+
+// The one of that name, or null.
+const ViewOption* view_option(std::string_view name);
 
 // What a descriptor stands for: itself, or what its command was answered by.
 struct Named {
@@ -38,7 +64,6 @@ class Listing {
       : ask_(ask), finder_(finder), key_(std::move(ticket_key)), ticket_s_(ticket_s) {}
 
   const std::string& ticket_key() const { return key_; }
-  double ticket_s() const { return ticket_s_; }
 
   arrow::Result<Named> named(const fl::FlightDescriptor& descriptor, const Claims& claims) const;
 
@@ -55,6 +80,12 @@ class Listing {
   // Everything whose path begins with `criteria`: elements joined by '/', empty for all. For
   // example dataset, dataset/flights, job/job-1a2b or job/job-1a2b/enrich.
   arrow::Result<std::vector<fl::FlightInfo>> all(std::string_view criteria, const View& view) const;
+
+  // How far the partitions of a job are, and what can be read of them already. Complete: the info
+  // and progress 1. Not yet: the info so far, the progress, and the descriptor to poll again. A job
+  // that ended without completing the exchange is an error.
+  arrow::Result<fl::PollInfo> poll(const fl::FlightDescriptor& descriptor, const Claims& claims,
+                                   const View& view) const;
 
   // The ticket of an endpoint, and until when its rows can be read, again and again.
   void sign(fl::FlightEndpoint& endpoint, const Ticket& ticket, double release_s) const;
@@ -73,23 +104,6 @@ class Listing {
   Finder finder_;
   std::string key_;
   double ticket_s_;
-};
-
-// How far the partitions of a job are, and what can be read of them already.
-class Polling {
- public:
-  Polling(const Asking& ask, const Finder& finder, const Listing& listing)
-      : ask_(ask), finder_(finder), listing_(listing) {}
-
-  // Complete: the info and progress 1. Not yet: the info so far, the progress, and the descriptor
-  // to poll again. A job that ended without completing the exchange is an error.
-  arrow::Result<fl::PollInfo> poll(const fl::FlightDescriptor& descriptor, const Claims& claims,
-                                   const View& view) const;
-
- private:
-  Asking ask_;
-  Finder finder_;
-  Listing listing_;
 };
 
 }  // namespace fabric

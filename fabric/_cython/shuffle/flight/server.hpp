@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "flight/asking.hpp"
-#include "flight/inside.hpp"
-#include "grpc/limits.hpp"
-#include "flight/view.hpp"
+#include "flight/calls.hpp"
+#include "grpc/abi.hpp"
+#include "flight/listing.hpp"
 
 namespace fabric {
 

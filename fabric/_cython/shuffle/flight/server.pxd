@@ -11,7 +11,7 @@ from libcpp.vector cimport vector
 from fabric._cython.shuffle.flight.directory cimport Directory
 from fabric._cython.shuffle.flight.handlers cimport Handlers
 from fabric._cython.shuffle.flight.streams cimport StreamDoor
-from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus
+from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus, PyRef
 
 
 cdef extern from "flight/server.hpp" namespace "fabric" nogil:
@@ -22,9 +22,6 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         Scope scope
         string subject, key
         double expires_s
-    cppclass PyRef:
-        PyRef()
-        PyRef(PyObject* object)
     cppclass CommandAnswer:
         vector[vector[string]] paths
         cbool own_words

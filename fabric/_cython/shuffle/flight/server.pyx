@@ -5,7 +5,6 @@ of those functions takes the GIL, nothing else here does while the server serves
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 from libcpp cimport bool as cbool
@@ -17,14 +16,14 @@ from libcpp.vector cimport vector
 from fabric._cython.shuffle.flight.directory cimport LocationDirectory
 from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
 from fabric._cython.shuffle.flight.streams cimport StreamPuts
-from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus, ensure_pyarrow
+from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus, PyRef, ensure_pyarrow
 from fabric._cython.shuffle.wire.faults cimport raise_fault, told_status
 
 from fabric._cython.shuffle.grpc.abi import check_grpc, installed_grpc
 
 
 cdef bytes _bytes(const string& data):
-    return PyBytes_FromStringAndSize(data.data(), <Py_ssize_t> data.size())
+    return data.data()[:data.size()]
 
 
 cdef double _clock(PyObject* face) noexcept with gil:

@@ -46,17 +46,17 @@ bool folds(const arrow::DataType& type) {
     case arrow::Type::RUN_END_ENCODED: return true;
     case arrow::Type::DICTIONARY:
       return folds(*static_cast<const arrow::DictionaryType&>(type).value_type());
-    default: break;
+    default:
+      return std::ranges::any_of(type.fields(),
+                                 [](const auto& field) { return folds(*field->type()); });
   }
-  for (const auto& field : type.fields()) {
-    if (folds(*field->type())) return true;
-  }
-  return false;
 }
 
 // How many bytes the first n values of a column come to, for each n.
 class Unfolded {
  public:
+  explicit Unfolded(int64_t each = 0) : each_(each) {}
+
   static arrow::Result<Unfolded> of(const arrow::ArrayData& data) {
     Unfolded sums;
     ARROW_RETURN_NOT_OK(sums.fill(data));
@@ -74,9 +74,9 @@ class Unfolded {
   arrow::Status fill(const arrow::ArrayData& data) {
     switch (data.type->id()) {
       case arrow::Type::STRING:
-      case arrow::Type::BINARY: return ranges<int32_t>(data, bytes_alone());
+      case arrow::Type::BINARY: return ranges<int32_t>(data, Unfolded(1));
       case arrow::Type::LARGE_STRING:
-      case arrow::Type::LARGE_BINARY: return ranges<int64_t>(data, bytes_alone());
+      case arrow::Type::LARGE_BINARY: return ranges<int64_t>(data, Unfolded(1));
       case arrow::Type::LIST:
       case arrow::Type::MAP: return children(data, &Unfolded::ranges<int32_t>);
       case arrow::Type::LARGE_LIST: return children(data, &Unfolded::ranges<int64_t>);
@@ -84,7 +84,7 @@ class Unfolded {
       case arrow::Type::LARGE_LIST_VIEW: return children(data, &Unfolded::windows<int64_t>);
       case arrow::Type::STRING_VIEW:
       case arrow::Type::BINARY_VIEW: return views(data);
-      case arrow::Type::FIXED_SIZE_LIST: return fixed_lists(data);
+      case arrow::Type::FIXED_SIZE_LIST: return children(data, &Unfolded::fixed_lists);
       case arrow::Type::STRUCT:
       case arrow::Type::SPARSE_UNION: return beside(data);
       case arrow::Type::DENSE_UNION: return unions(data);
@@ -98,12 +98,6 @@ class Unfolded {
   static arrow::Status check(const arrow::ArrayData& data) {
     ARROW_ASSIGN_OR_RAISE(const Unfolded sums, of(data));
     return sums.between(0, data.length) > UNFOLDED_BYTES_MAX ? too_much() : arrow::Status::OK();
-  }
-
-  static Unfolded bytes_alone() {
-    Unfolded bytes;
-    bytes.each_ = 1;
-    return bytes;
   }
 
   // `size(i)` bytes for each value.
@@ -150,20 +144,24 @@ class Unfolded {
     });
   }
 
-  arrow::Status fixed_lists(const arrow::ArrayData& data) {
+  arrow::Status fixed_lists(const arrow::ArrayData& data, const Unfolded& values) {
     const int64_t width = static_cast<const arrow::FixedSizeListType&>(*data.type).list_size();
-    ARROW_ASSIGN_OR_RAISE(const Unfolded values, of(*data.child_data[0]));
     return sum(data.length, [&](int64_t i) {
       const int64_t begin = (data.offset + i) * width;
       return 1 + values.between(begin, begin + width);
     });
   }
 
-  arrow::Status beside(const arrow::ArrayData& data) {
+  static arrow::Result<std::vector<Unfolded>> of_children(const arrow::ArrayData& data) {
     std::vector<Unfolded> columns;
     for (const auto& child : data.child_data) {
       ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), of(*child));
     }
+    return columns;
+  }
+
+  arrow::Status beside(const arrow::ArrayData& data) {
+    ARROW_ASSIGN_OR_RAISE(const auto columns, of_children(data));
     return sum(data.length, [&](int64_t i) {
       int64_t total = 1;
       for (const Unfolded& column : columns) {
@@ -174,10 +172,7 @@ class Unfolded {
   }
 
   arrow::Status unions(const arrow::ArrayData& data) {
-    std::vector<Unfolded> columns;
-    for (const auto& child : data.child_data) {
-      ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), of(*child));
-    }
+    ARROW_ASSIGN_OR_RAISE(const auto columns, of_children(data));
     const auto& ids = static_cast<const arrow::UnionType&>(*data.type).child_ids();
     const int8_t* codes = data.GetValues<int8_t>(1);
     const Raw<int32_t>* at = values_of<int32_t>(data, 2);
@@ -188,21 +183,13 @@ class Unfolded {
   }
 
   arrow::Status runs(const arrow::ArrayData& data) {
-    switch (data.child_data[0]->type->id()) {
-      case arrow::Type::INT16: return runs_of<int16_t>(data);
-      case arrow::Type::INT32: return runs_of<int32_t>(data);
-      default: return runs_of<int64_t>(data);
-    }
-  }
-
-  template <class End>
-  arrow::Status runs_of(const arrow::ArrayData& data) {
     ARROW_ASSIGN_OR_RAISE(const Unfolded values, of(*data.child_data[1]));
-    const Raw<End>* ends = values_of<End>(*data.child_data[0], 1);
-    int64_t run = 0;
-    return sum(data.length, [&](int64_t i) {
-      while (int64_t{ends[run]} <= data.offset + i) ++run;
-      return 1 + values.between(run, run + 1);
+    return with_run_ends(data, [&](const auto* ends) {
+      int64_t run = 0;
+      return sum(data.length, [&](int64_t i) {
+        while (int64_t{ends[run]} <= data.offset + i) ++run;
+        return 1 + values.between(run, run + 1);
+      });
     });
   }
 
@@ -213,7 +200,7 @@ class Unfolded {
   }
   friend arrow::Status check_unfolded(const arrow::RecordBatch& batch);
 
-  int64_t each_ = 0;  // without sums
+  int64_t each_;  // without sums
   std::vector<int64_t> sums_;
 };
 
@@ -251,10 +238,9 @@ bool is_null_at(const arrow::Array& array, int64_t i) {
 
 // Whether a field inside of this type promises to have no nulls.
 bool is_strict_inside(const arrow::DataType& type) {
-  for (const auto& field : type.fields()) {
-    if (!field->nullable() || is_strict_inside(*field->type())) return true;
-  }
-  return false;
+  return std::ranges::any_of(type.fields(), [](const auto& field) {
+    return !field->nullable() || is_strict_inside(*field->type());
+  });
 }
 
 bool keeps_promise(const arrow::Field& field, const arrow::Array& array, const Seen& seen);
@@ -354,21 +340,6 @@ arrow::Status check_foreign_type(const arrow::DataType& type, const std::string&
 }
 
 }  // namespace
-
-std::string first_line(const std::string& text, size_t n_max) {
-  std::string line = text.substr(0, std::min(text.find('\n'), n_max));
-  while (!is_utf8(line)) line.pop_back();
-  return line;
-}
-
-std::string columns_text(const arrow::Schema& schema) {
-  std::string text;
-  for (const auto& field : schema.fields()) {
-    text += (text.empty() ? "" : ", ") + field->name() + ": " + field->type()->ToString();
-    if (text.size() > 1000) break;
-  }
-  return first_line(text, 1000);
-}
 
 arrow::Status check_foreign_schema(const arrow::Schema& schema) {
   if (schema.num_fields() < 1 || schema.num_fields() > COLUMNS_MAX) {

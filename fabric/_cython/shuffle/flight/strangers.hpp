@@ -10,12 +10,6 @@
 
 namespace fabric {
 
-// At most so many bytes of the first line of `text`, and none behind what is no UTF-8.
-std::string first_line(const std::string& text, size_t n_max);
-
-// Names and types, for messages.
-std::string columns_text(const arrow::Schema& schema);
-
 // A DataError when a schema from outside is not one to work with.
 arrow::Status check_foreign_schema(const arrow::Schema& schema);
 

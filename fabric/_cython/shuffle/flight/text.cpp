@@ -3,8 +3,10 @@
 // One job: one code point of UTF-8 after the other, escaped where a terminal or JSON would mind it.
 #include "flight/text.hpp"
 
+#include <arrow/type.h>
 #include <arrow/util/utf8.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 
@@ -67,6 +69,21 @@ std::string quoted(std::string_view text) {
 }
 
 std::string quoted(const std::string& text) { return quoted(std::string_view(text)); }
+
+std::string first_line(const std::string& text, size_t n_max) {
+  std::string line = text.substr(0, std::min(text.find('\n'), n_max));
+  while (!is_utf8(line)) line.pop_back();
+  return line;
+}
+
+std::string columns_text(const arrow::Schema& schema) {
+  std::string text;
+  for (const auto& field : schema.fields()) {
+    text += (text.empty() ? "" : ", ") + field->name() + ": " + field->type()->ToString();
+    if (text.size() > 1000) break;
+  }
+  return first_line(text, 1000);
+}
 
 std::string json_text(std::string_view text) {
   std::string out = "\"";

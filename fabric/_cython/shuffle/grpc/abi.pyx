@@ -8,7 +8,7 @@ from fabric._cython.abi import BUILT_FOR as _BUILT_FOR
 
 
 def known_grpc():
-    """The version whose shapes `abi.hpp` declares."""
+    """The version whose shapes `abi.cpp` declares."""
     return GRPC_KNOWN.decode()
 
 

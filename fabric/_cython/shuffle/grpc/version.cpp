@@ -1,7 +1,7 @@
-// The version of gRPC, out of a library that hides its symbols: see `version.hpp`.
+// The version of gRPC, out of a library that hides its symbols: `grpc_version_string()`.
 //
 // One job: ask where a build shares gRPC; else find the text among libarrow_flight's constants.
-#include "grpc/version.hpp"
+#include "grpc/abi.hpp"
 
 #include <arrow/flight/types.h>
 #include <dlfcn.h>

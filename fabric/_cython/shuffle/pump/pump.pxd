@@ -49,7 +49,7 @@ cdef extern from * namespace "fabric" nogil:
 
 cdef class Put:
     cdef shared_ptr[CPut] put
-    cdef void _end(self) noexcept
+    cpdef void abandon(self) noexcept
 
 
 cdef class Connections:

@@ -24,43 +24,16 @@ from fabric._cython.shuffle.wire.arrow_cpp cimport (
     CRecordBatch, CResult, CSchema, batch_of, ensure_pyarrow, schema_of, wrap_batch,
 )
 from fabric._cython.shuffle.store.budget cimport Budget, CBudget
+from fabric._cython.shuffle.store.messages cimport Message
 from fabric._cython.shuffle.wire.faults cimport raise_fault
+from fabric._cython.shuffle.wire.headers cimport (
+    EdgeHeader, Event, OptionalPartition, StreamCheck, Where, attempts_of, decode_header,
+)
 
 from fabric.errors import PeerLostError
 
 
-cdef extern from "store/message.hpp" namespace "fabric" nogil:
-    cppclass Message:
-        string header
-        shared_ptr[CRecordBatch] batch
-
-cdef extern from "wire/header.hpp" namespace "fabric" nogil:
-    enum class Event(uint32_t):
-        ROWS
-
-    cppclass ProducerAttempt:
-        ProducerAttempt()
-        uint32_t task, attempt
-
-    cppclass EdgeHeader:
-        Event event
-
-    CResult[EdgeHeader] decode_header(string bytes)
-
-cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
-    cppclass Where:
-        Where()
-        string job, node, task, agent
-
 cdef extern from "wire/check.hpp" namespace "fabric" nogil:
-    cppclass OptionalPartition "std::optional<uint32_t>":
-        OptionalPartition()
-        OptionalPartition(uint32_t)
-
-    cppclass StreamCheck:
-        StreamCheck(string job, uint32_t edge, const vector[ProducerAttempt]& producers,
-                    OptionalPartition partition, Where where, cbool checksums, int cpu)
-
     cppclass OptionalCheck "std::optional<fabric::StreamCheck>":
         OptionalCheck()
         OptionalCheck(StreamCheck)
@@ -219,20 +192,14 @@ cdef class Connections:
         cdef FetchOrder order = _order(address, ticket, token, idle_s)
         order.events, order.gathers = events, gathers
         order.subject = subject.encode()
-        cdef Where where
-        where.job, where.node, where.agent = job.encode(), node.encode(), address.encode()
-        where.task = tasks.encode()
-        order.where = where
-        cdef vector[ProducerAttempt] all_producers
-        cdef ProducerAttempt producer
-        for task, attempt in producers:
-            producer.task, producer.attempt = task, attempt
-            all_producers.push_back(producer)
+        order.where.job, order.where.node = job.encode(), node.encode()
+        order.where.agent, order.where.task = address.encode(), tasks.encode()
         cdef OptionalPartition only
         if partition is not None:
             only = OptionalPartition(<uint32_t> partition)
         cdef OptionalCheck check = OptionalCheck(StreamCheck(
-            job.encode(), edge, all_producers, only, where, True, current_cpu()))
+            job.encode(), edge, attempts_of(producers), only, order.where, True,
+            current_cpu()))
         return _started(make_fetch(self.pool, order, check))
 
     def read(self, str address not None, bytes ticket not None, *, str token="",
@@ -249,12 +216,10 @@ cdef class Connections:
         for element in path:
             order.path.push_back(element.encode())
         order.schema = schema_of(schema)
-        order.headers = _headers(token)
-        order.idle_s = idle_s
+        order.headers, order.idle_s = _headers(token), idle_s
         order.edge = job is not None
         order.job = (job or "").encode()
-        order.attempt = attempt
-        order.cpu = current_cpu()
+        order.attempt, order.cpu = attempt, current_cpu()
         cdef Put put = Put.__new__(Put)
         put.put = make_put(self.pool, order)
         put.put.get().start()
@@ -299,8 +264,7 @@ cdef class Lease:
 cdef FetchOrder _order(str address, bytes ticket, str token, double idle_s) except *:
     cdef FetchOrder order
     order.address, order.ticket = address.encode(), ticket
-    order.headers = _headers(token)
-    order.idle_s = idle_s
+    order.headers, order.idle_s = _headers(token), idle_s
     return order
 
 
@@ -319,7 +283,7 @@ cdef class Fetch:
 
     def __dealloc__(self):
         if self.fetch:
-            self._close()
+            self.close()
 
     @property
     def tries(self):
@@ -345,9 +309,11 @@ cdef class Fetch:
         self._take(max, found)
         return [_message(message) for message in found]
 
-    def close(self):
+    cpdef void close(self) noexcept:
         """Cancel what is left of the stream; its thread has ended afterwards."""
-        self._close()
+        cdef shared_ptr[CFetch] fetch = self.fetch
+        with nogil:
+            fetch.get().close()
 
     cdef int _take(self, size_t max, vector[Message]& found) except -1:
         cdef shared_ptr[CFetch] fetch = self.fetch
@@ -364,11 +330,6 @@ cdef class Fetch:
                 return 0
             PyErr_CheckSignals()
 
-    cdef void _close(self) noexcept:
-        cdef shared_ptr[CFetch] fetch = self.fetch
-        with nogil:
-            fetch.get().close()
-
 
 cdef object _message(const Message& message):
     cdef CResult[EdgeHeader] header = decode_header(message.header)
@@ -384,7 +345,7 @@ cdef class Put:
 
     def __dealloc__(self):
         if self.put:
-            self._end()
+            self.abandon()
 
     @property
     def rows(self):
@@ -425,11 +386,8 @@ cdef class Put:
             spent.clear()
             PyErr_CheckSignals()
 
-    def abandon(self):
+    cpdef void abandon(self) noexcept:
         """Break the stream off: the server won't take it for a whole one. Fine after `seal`."""
-        self._end()
-
-    cdef void _end(self) noexcept:
         cdef shared_ptr[CPut] put = self.put
         cdef Batches spent
         with nogil:

@@ -1,4 +1,4 @@
-// Arrow's side of the pipes: sizes, owners of buffers, and the one instance of their templates.
+// Arrow's side of the pipes: sizes and owners of buffers.
 #include "ring/batches.hpp"
 
 #include <arrow/array.h>
@@ -12,11 +12,9 @@
 #include <arrow/util/bit_util.h>
 
 #include <algorithm>
-#include <string_view>
-#include <typeinfo>
 #include <utility>
+#include <vector>
 
-#include "ring/pipes.hpp"
 #include "store/size.hpp"
 #include "store/values.hpp"
 #include "wire/fault.hpp"
@@ -24,29 +22,16 @@
 namespace fabric {
 namespace {
 
-using PipesOfBatches = Pipes<std::shared_ptr<arrow::RecordBatch>>;
-
 // ---- Batches whose buffers belong to Python objects, copied before they go to a native consumer:
 // the destructor of such a buffer (numpy, bytes) takes the GIL, so a native thread that drops the
 // last reference would wait for whatever Python does. Only the rows of the slice are copied. Data
 // buffers of views and dictionaries stay as they are.
 
-// Whether `buffer` or what it was sliced from is one of arrow::py's classes.
-bool of_python(const arrow::Buffer* buffer) {
-  for (; buffer != nullptr; buffer = buffer->parent().get()) {
-    if (std::string_view(typeid(*buffer).name()).starts_with("N5arrow2py")) return true;
-  }
-  return false;
-}
-
 bool of_python(const arrow::ArrayData& column) {
-  for (const auto& buffer : column.buffers) {
-    if (of_python(buffer.get())) return true;
-  }
-  for (const auto& child : column.child_data) {
-    if (of_python(*child)) return true;
-  }
-  return false;
+  return std::ranges::any_of(column.buffers,
+                             [](const auto& buffer) { return python_owns(buffer.get()); }) ||
+         std::ranges::any_of(column.child_data,
+                             [](const auto& child) { return of_python(*child); });
 }
 
 arrow::Result<std::shared_ptr<arrow::RecordBatch>> without_python(
@@ -87,9 +72,7 @@ int64_t size_of(const arrow::ArrayData& column) {
       column.type->id() == arrow::Type::FIXED_SIZE_BINARY) {
     return bitmap + arrow::bit_util::BytesForBits(column.length * column.type->bit_width());
   }
-  Size size;
-  Measure(size).add(column, 0, column.length);
-  return size.total();
+  return fabric::size_of(column, 0, column.length).total();
 }
 
 uint64_t size_of(const arrow::RecordBatch& batch) {
@@ -125,10 +108,6 @@ Deadline deadline_in(double seconds) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
 }
 
-BatchPipes::BatchPipes(std::string job)
-    : pipes_(std::make_unique<PipesOfBatches>()), job_(std::move(job)) {}
-BatchPipes::~BatchPipes() = default;
-
 arrow::Status BatchPipes::add(BatchPort* port, uint32_t producer,
                               std::shared_ptr<arrow::RecordBatch> batch, Putting& put) const {
   if (port->native()) {
@@ -142,15 +121,15 @@ arrow::Status BatchPipes::add_parts(uint32_t edge, uint32_t producer,
                                     const std::shared_ptr<arrow::RecordBatch>& batch,
                                     std::span<const int64_t> offsets, Putting& put) const {
   std::vector<BatchPort*> ports;
-  ARROW_RETURN_NOT_OK(status(pipes_->find_all(edge, ports)));
+  ARROW_RETURN_NOT_OK(status(find_all(edge, ports)));
   if (!offsets.empty() && offsets.size() != ports.size() + 1) {
-    return status(PipesOfBatches::bug(
+    return status(bug(
         "edge " + std::to_string(edge) + " has " + std::to_string(ports.size()) + " partitions, " +
         std::to_string(offsets.size()) + " offsets were given"));
   }
   if (!offsets.empty() && (offsets.front() < 0 || offsets.back() > batch->num_rows() ||
                            !std::ranges::is_sorted(offsets))) {
-    return status(PipesOfBatches::bug("offsets that are not those of the batch"));
+    return status(bug("offsets that are not those of the batch"));
   }
   for (size_t i = 0; i < ports.size(); ++i) {
     const int64_t n = offsets.empty() ? batch->num_rows() : offsets[i + 1] - offsets[i];
@@ -165,84 +144,26 @@ arrow::Status BatchPipes::status(const Refusal& refused) const {
   return refused ? fault(refused.kind, refused.text, {.job = job_}) : arrow::Status::OK();
 }
 
-// ---- as `Pipes` has them
+arrow::Status BatchPipes::cancellation() {
+  Taking nothing;
+  return status(take_now({}, 0, nothing));
+}
 
-Refusal BatchPipes::declare(uint32_t edge, uint32_t n_partitions, uint64_t batches_max,
-                            uint64_t bytes_max, uint64_t wait_ns) {
-  return pipes_->declare(edge, n_partitions, batches_max, bytes_max, wait_ns);
-}
-Refusal BatchPipes::find(uint32_t edge, uint32_t partition, BatchPort*& port) const {
-  return pipes_->find(edge, partition, port);
-}
-Refusal BatchPipes::put_now(Putting& put) { return pipes_->put_now(put); }
-Refusal BatchPipes::put(Putting& put, Deadline deadline) { return pipes_->put(put, deadline); }
-Refusal BatchPipes::take_now(std::span<BatchPort* const> ports, size_t n, Taking& taking) {
-  return pipes_->take_now(ports, n, taking);
-}
-Refusal BatchPipes::take(std::span<BatchPort* const> ports, size_t n, Taking& taking,
-                         Deadline deadline) {
-  return pipes_->take(ports, n, taking, deadline);
-}
-Refusal BatchPipes::wait_any(std::span<BatchPort* const> ports, Waiter& waiter, bool& ready,
-                             Deadline deadline) {
-  return pipes_->wait_any(ports, waiter, ready, deadline);
-}
-Refusal BatchPipes::gather(std::span<BatchPort* const> ports, Deadline deadline, bool& pressed) {
-  return pipes_->gather(ports, deadline, pressed);
-}
 Refusal BatchPipes::rest(std::span<BatchPort* const> ports, int64_t until, bool& due,
                          Deadline deadline) {
   for (BatchPort* port : ports) port->set_silent(until);
   Waiter waiter;
-  return pipes_->rest(ports, until, waiter, due, deadline);
+  return rest(ports, until, waiter, due, deadline);
 }
-Refusal BatchPipes::rest(std::span<BatchPort* const> ports, int64_t until, Waiter& waiter,
-                         bool& due, Deadline deadline) {
-  return pipes_->rest(ports, until, waiter, due, deadline);
-}
-Refusal BatchPipes::wanted(uint32_t edge, bool& answer) const {
-  return pipes_->wanted(edge, answer);
-}
-uint64_t BatchPipes::waiting_bytes() const { return pipes_->waiting_bytes(); }
 
 void BatchPipes::close(BatchPort& port) {
   std::vector<BatchItem> dropped;
   port.close(dropped);
 }
+
 void BatchPipes::cancel(std::string reason) {
   std::vector<BatchItem> dropped;
-  pipes_->cancel(std::move(reason), dropped);
+  Pipes::cancel(std::move(reason), dropped);
 }
-
-// ---- of one port
-
-uint32_t BatchPipes::edge_of(const BatchPort& port) { return port.edge; }
-uint32_t BatchPipes::partition_of(const BatchPort& port) { return port.partition; }
-void BatchPipes::set_native(BatchPort& port) { port.set_native(); }
-bool BatchPipes::closed(const BatchPort& port) { return port.closed(); }
-uint64_t BatchPipes::bytes(const BatchPort& port) { return port.bytes(); }
-uint64_t BatchPipes::bytes_max(const BatchPort& port) { return port.bytes_max(); }
-int64_t BatchPipes::silent_until(const BatchPort& port) { return port.silent_until(); }
-uint64_t BatchPipes::batches(const BatchPort& port) { return port.batches(); }
-bool BatchPipes::ended(const BatchPort& port, const std::set<uint32_t>& producers) {
-  return port.ended(producers);
-}
-Head BatchPipes::peek(BatchPort& port, std::vector<BatchItem>& dropped) {
-  return port.peek(dropped);
-}
-void BatchPipes::take_one(BatchPort& port, std::vector<BatchItem>& taken,
-                          std::vector<BatchItem>& dropped) {
-  port.take(1, [&](BatchItem&& item) { taken.push_back(std::move(item)); }, dropped);
-}
-void BatchPipes::enter(BatchPort& port, Waiter& waiter, Need need) {
-  port.granters.add(waiter, need);
-}
-void BatchPipes::leave(BatchPort& port, Waiter& waiter) {
-  if (!port.granters.remove(waiter)) port.wake_producers();
-}
-void BatchPipes::add(BatchPort& port, std::shared_ptr<BatchTap> tap, std::shared_ptr<void> owner) {
-  port.add(std::move(tap), std::move(owner));
-}
-void BatchPipes::remove(BatchPort& port, const BatchTap& tap) { port.remove(tap); }
 
 }  // namespace fabric

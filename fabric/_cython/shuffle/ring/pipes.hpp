@@ -4,8 +4,8 @@
 // Finding, putting and taking need no lock; only threads that find nothing to do enter wait lists.
 // A producer waits for room in all its ports at once and a consumer for an item in all of its, so
 // that a diamond with one-batch buffers can't block. No Arrow and no Python in here: the payload is
-// a template, so that tests/native can run all of it under ThreadSanitizer; `batches.cpp` makes it
-// into code for batches.
+// a template, so that tests/native can run all of it under ThreadSanitizer; `batches.hpp` has those
+// of batches.
 #pragma once
 #include <algorithm>
 #include <atomic>

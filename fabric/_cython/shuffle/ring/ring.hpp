@@ -33,8 +33,6 @@ class Ring {
     for (uint64_t i = 0; i < n_slots_; ++i) slots_[i].sequence.store(i, std::memory_order_relaxed);
   }
 
-  uint64_t n_slots() const { return n_slots_; }
-
   // From any thread. False when every slot is taken; `item` is untouched then.
   bool push(Item<Payload>& item) {
     // relaxed: `tail_` only hands out positions; what a slot holds is ordered by its sequence

@@ -47,11 +47,8 @@ cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
         cbool is_rows()
 
     cppclass BatchPort:
-        pass
-
-    uint32_t edge_of "fabric::BatchPipes::edge_of"(const BatchPort& port)
-    uint32_t partition_of "fabric::BatchPipes::partition_of"(const BatchPort& port)
-    void set_native "fabric::BatchPipes::set_native"(BatchPort& port)
+        uint32_t edge, partition
+        void set_native()
 
     BatchItem event_item(uint32_t producer, Kind kind, int64_t value, uint64_t total_rows)
 
@@ -263,7 +260,7 @@ cdef class Pipes:
 
         Batches put from here on hold no buffers of Python objects: those are copied.
         """
-        set_native(deref(find(self, port)))
+        find(self, port).set_native()
 
     def close(self, port):
         """The consumer of `port` wants no more: what waits and what comes is dropped."""
@@ -317,7 +314,7 @@ cdef object taken(Pipes pipes, Send& send):
     else:
         item = Mark(send.item.producer, pipes.events[<uint32_t> send.item.kind],
                     send.item.value, send.item.rows)
-    return (edge_of(deref(send.port)), partition_of(deref(send.port))), item
+    return (send.port.edge, send.port.partition), item
 
 
 ensure_pyarrow()

@@ -4,6 +4,7 @@
 // a message is a batch of its own buffers, or one slice, when that is big enough to go as it is.
 // Cost: one copy of every row that shares its message with another slice.
 #pragma once
+#include <arrow/result.h>
 #include <arrow/type_fwd.h>
 
 #include <cstdint>
@@ -16,6 +17,8 @@
 #include "store/size.hpp"
 
 namespace fabric {
+
+using BatchPtr = std::shared_ptr<arrow::RecordBatch>;
 
 struct MessageSizes {
   int64_t alone = 256 << 10;               // a slice of this much goes uncopied
@@ -68,5 +71,25 @@ class Coalescer {
 // All messages of some slices at once.
 arrow::Status coalesce_all(std::vector<Rows> slices, MessageSizes sizes,
                            std::vector<std::shared_ptr<arrow::RecordBatch>>& out);
+
+constexpr int64_t FOREIGN_BYTES_MAX = (4 << 20) - (64 << 10);  // the rest is for framing
+
+// Batches as messages towards foreign clients, whose gRPC refuses messages over 4 MiB by default:
+// one after the other is cut into slices that fit, in order. A slice of views holds all bytes of
+// its batch, so those are compacted; a larger single row travels alone. `next` is null when all of
+// the last one is gone.
+class Pieces {
+ public:
+  explicit Pieces(int64_t bytes_max = FOREIGN_BYTES_MAX) : bytes_max_(bytes_max) {}
+
+  void put(BatchPtr batch) { waiting_.push_back(std::move(batch)); }
+  arrow::Result<BatchPtr> next();
+
+ private:
+  int64_t bytes_max_;
+  std::deque<BatchPtr> waiting_;
+};
+
+arrow::Result<std::vector<BatchPtr>> small_messages(BatchPtr batch, int64_t bytes_max);
 
 }  // namespace fabric

@@ -29,9 +29,23 @@ int Disk::make_folder(const FilePath& path) {
   return errno == EEXIST && std::filesystem::is_directory(path, code) ? 0 : errno;
 }
 
-int Disk::open_to_append(const FilePath& path, int flags, int& fd) {
-  fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0600);
-  return fd < 0 ? errno : 0;
+int Disk::open_to_append(const FilePath& path, int flags, OpenFile& out) {
+  out = OpenFile(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0600));
+  return out.fd() < 0 ? errno : 0;
+}
+
+int Disk::write(int fd, const Buffers& pieces) {
+  std::vector<iovec> vectors;
+  vectors.reserve(pieces.size());
+  for (const auto& piece : pieces) {
+    vectors.push_back({const_cast<uint8_t*>(piece->data()), static_cast<size_t>(piece->size())});
+  }
+  return write(fd, vectors);
+}
+
+int Disk::write(int fd, std::string_view bytes) {
+  std::vector<iovec> vectors{{const_cast<char*>(bytes.data()), bytes.size()}};
+  return write(fd, vectors);
 }
 
 int Disk::write(int fd, std::vector<iovec>& pieces) {

@@ -3,7 +3,9 @@
 // One job: a few calls that answer with an errno (0: fine), and folders that are durable or gone.
 // Tests make a step fail through `fail`, because no test can fill a real disk.
 #pragma once
-#include <arrow/type_fwd.h>
+#include <arrow/buffer.h>
+#include <arrow/io/interfaces.h>
+#include <arrow/result.h>
 #include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -12,7 +14,9 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,24 +28,6 @@ enum class DiskStep : size_t { MKDIR, WRITE, SYNC, RENAME };
 
 // A StorageError with the system's reason, without its path.
 arrow::Status storage_fault(int error, const std::string& what);
-
-class Disk {
- public:
-  // From now on `step` fails with this errno; 0 ends that.
-  void fail(DiskStep step, int error) { failing_[static_cast<size_t>(step)] = error; }
-
-  int make_folder(const FilePath& path);  // with what is above it
-  int open_to_append(const FilePath& path, int flags, int& fd);
-  int write(int fd, std::vector<iovec>& pieces);
-  int sync(int fd);
-  int sync_folder(const FilePath& path);
-  int rename(const FilePath& from, const FilePath& to);
-
- private:
-  int failing(DiskStep step) const { return failing_[static_cast<size_t>(step)]; }
-
-  std::array<std::atomic<int>, 4> failing_{};
-};
 
 // A file descriptor that is closed with its owner.
 class OpenFile {
@@ -63,6 +49,28 @@ class OpenFile {
   int fd_ = -1;
 };
 
+using Buffers = std::vector<std::shared_ptr<arrow::Buffer>>;
+
+class Disk {
+ public:
+  // From now on `step` fails with this errno; 0 ends that.
+  void fail(DiskStep step, int error) { failing_[static_cast<size_t>(step)] = error; }
+
+  int make_folder(const FilePath& path);  // with what is above it
+  int open_to_append(const FilePath& path, int flags, OpenFile& out);
+  int write(int fd, const Buffers& pieces);
+  int write(int fd, std::string_view bytes);
+  int sync(int fd);
+  int sync_folder(const FilePath& path);
+  int rename(const FilePath& from, const FilePath& to);
+
+ private:
+  int write(int fd, std::vector<iovec>& pieces);
+  int failing(DiskStep step) const { return failing_[static_cast<size_t>(step)]; }
+
+  std::array<std::atomic<int>, 4> failing_{};
+};
+
 int open_to_read(const FilePath& path, OpenFile& out);
 
 // All bytes from the file's beginning, in pieces, to `take(data, n)`.
@@ -74,5 +82,26 @@ int read_whole(const FilePath& path, std::string& out);
 void remove_tree(const FilePath& path);
 
 std::string random_hex(size_t n_bytes);
+
+// An output stream that keeps what is written: buffers that are there already stay where they are.
+class Gathering : public arrow::io::OutputStream {
+ public:
+  arrow::Status Write(const void* data, int64_t n) override {
+    return Write(arrow::Buffer::FromString(
+        std::string(static_cast<const char*>(data), static_cast<size_t>(n))));
+  }
+  arrow::Status Write(const std::shared_ptr<arrow::Buffer>& data) override {
+    if (data->size() > 0) pieces_.push_back(data);
+    position_ += data->size();
+    return arrow::Status::OK();
+  }
+  arrow::Status Close() override { return arrow::Status::OK(); }
+  bool closed() const override { return false; }
+  arrow::Result<int64_t> Tell() const override { return position_; }
+
+ protected:
+  Buffers pieces_;
+  int64_t position_ = 0;
+};
 
 }  // namespace fabric

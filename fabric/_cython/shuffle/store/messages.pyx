@@ -1,7 +1,7 @@
 """How slices become messages, for Python: sizes, coalescing, memory of their own.
 
 One job: faces over `size.hpp` and `coalesce.hpp`, with sizes to choose; the store uses these
-inside.
+inside, tasks report by them what they put out, and gRPC clients of any language take what is cut.
 """
 
 from cython.operator cimport dereference
@@ -28,8 +28,14 @@ cdef extern from "store/coalesce.hpp" namespace "fabric" nogil:
 
     CStatus coalesce_all(vector[Rows] slices, MessageSizes sizes,
                          vector[shared_ptr[CRecordBatch]]& out)
+    CResult[vector[shared_ptr[CRecordBatch]]] c_small_messages "fabric::small_messages"(
+        shared_ptr[CRecordBatch] batch, int64_t bytes_max)
 
 cdef extern from "store/size.hpp" namespace "fabric" nogil:
+    cppclass Size:
+        int64_t body
+
+    Size size_of(const CRecordBatch& batch, int64_t row, int64_t n) except +
     int64_t bytes_of_batch(const CRecordBatch& batch)
     CResult[shared_ptr[CRecordBatch]] c_owned "fabric::owned"(shared_ptr[CRecordBatch] batch)
 
@@ -78,6 +84,63 @@ def batch_bytes(batch not None):
     """
     cdef shared_ptr[CRecordBatch] rows = batch_of(batch)
     return bytes_of_batch(dereference(rows))
+
+
+def small_messages(batch, int64_t bytes_max=(4 << 20) - (64 << 10)):
+    """`batch` in order as slices of at most `bytes_max` as IPC messages; a larger row goes alone.
+
+    >>> import pyarrow as pa
+    >>> [m.num_rows for m in small_messages(pa.record_batch({"a": range(1000)}), 2048)]
+    [125, 125, 125, 125, 125, 125, 125, 125]
+    """
+    cdef shared_ptr[CRecordBatch] whole = batch_of(batch), piece
+    cdef CResult[vector[shared_ptr[CRecordBatch]]] found
+    with nogil:
+        found = c_small_messages(whole, bytes_max)
+    raise_fault(found.status())
+    return [wrap_batch(piece) for piece in found.ValueUnsafe()]
+
+
+def add_partition_bytes(batch not None, const int64_t[::1] offsets not None,
+                        int64_t[::1] totals not None):
+    """Add the decoded bytes of each partition of a batch to `totals`.
+
+    Next to nothing for plain types; views, unions and list views are walked once. Dictionaries are
+    left out: partitions share them.
+
+    Parameters
+    ----------
+    batch
+        `pyarrow.RecordBatch` in partition order.
+    offsets
+        int64, shape (n_partitions + 1,), from 0 to the rows of the batch, never falling.
+    totals
+        int64, shape (n_partitions,); changed in place.
+    Raises
+    ------
+    ValueError
+        If shapes or offsets do not fit.
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> totals = np.zeros(2, np.int64)
+    >>> batch = pa.record_batch({"a": pa.array(["x", "yyyy", "z"])})
+    >>> add_partition_bytes(batch, np.array([0, 2, 3]), totals)
+    >>> totals.tolist()
+    [13, 5]
+    """
+    cdef shared_ptr[CRecordBatch] rows = batch_of(batch)
+    cdef Py_ssize_t n = totals.shape[0], p
+    if offsets.shape[0] != n + 1:
+        raise ValueError(f"{n} partitions have {n + 1} offsets, got {offsets.shape[0]}")
+    if offsets[0] != 0 or offsets[n] != batch.num_rows:
+        raise ValueError(f"offsets go from 0 to {batch.num_rows}, got {offsets[0]} to {offsets[n]}")
+    for p in range(n):
+        if offsets[p + 1] < offsets[p]:
+            raise ValueError(f"offsets must not fall, got {offsets[p]}, then {offsets[p + 1]}")
+    with nogil:
+        for p in range(n):
+            totals[p] += size_of(dereference(rows), offsets[p], offsets[p + 1] - offsets[p]).body
 
 
 def owned(batch not None):

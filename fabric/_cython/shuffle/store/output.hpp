@@ -8,10 +8,13 @@
 // now: what is in memory when the output is sealed is spilled at once or not at all, by the same
 // coalescing that readers of memory do.
 #pragma once
+#include <arrow/ipc/options.h>
+#include <arrow/result.h>
 #include <arrow/type_fwd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,19 +22,30 @@
 #include <vector>
 
 #include "store/budget.hpp"
+#include "store/coalesce.hpp"
 #include "store/message.hpp"
-#include "store/output_name.hpp"
+#include "wire/fault.hpp"
+#include "wire/ticket.hpp"
 
 namespace fabric {
 
-class Coalescer;
-struct MessageSizes;
 class RunWriter;
-class Shelf;
 class SpillCodec;
 class SpillFiles;
 class SpillPlaces;
 class SpillReader;
+
+// Whose rows: what the index of spill files and errors about them say of an output.
+struct OutputName {
+  std::string agent, job;
+  uint32_t edge = 0;
+  ProducerAttempt producer{0, 0};
+
+  std::string task() const {
+    return std::to_string(producer.task) + "#" + std::to_string(producer.attempt);
+  }
+  Where where() const { return {.job = job, .task = task(), .agent = agent}; }
+};
 
 // What outputs of one store share.
 struct OutputOptions {
@@ -46,6 +60,45 @@ struct OutputOptions {
   std::shared_ptr<Budget> budget;
   std::shared_ptr<SpillPlaces> places;  // null: everything stays in memory
   int cpu = 0;
+};
+
+// A message with what its header says of it.
+struct Stored {
+  std::shared_ptr<arrow::RecordBatch> batch;  // null when the payload is enough
+  std::shared_ptr<const arrow::ipc::IpcPayload> payload;
+  int64_t n_rows = 0, n_bytes = 0;
+  uint32_t crc32c = 0;
+};
+
+// Messages that are made once and sent often: checksums, and IPC bytes where the edge compresses.
+// Kept in order as the first reader of a partition made them, for those who read it again. Readers
+// at the same place wait for the one who makes the next message. When its rows move to the disk it
+// is dropped, and its readers go on there.
+class Shelf {
+ public:
+  // `share` counts the bytes of payloads and outlives the shelf.
+  Shelf(Coalescer messages, std::shared_ptr<arrow::util::Codec> codec, bool keep_batches, int cpu,
+        Share& share);
+
+  // Message `index`; false when there are no more, or they are gone from here.
+  arrow::Result<bool> at(size_t index, Stored& out);
+
+  // Forget all; its source has no more rows.
+  void drop();
+
+ private:
+  arrow::Result<bool> make_next();
+
+  std::mutex mutex_;
+  Coalescer messages_;
+  const arrow::ipc::IpcWriteOptions options_;
+  const bool keep_batches_;
+  const int cpu_;
+  Share& share_;
+  std::deque<Stored> made_;
+  int64_t payload_bytes_ = 0;
+  bool dropped_ = false;
+  arrow::Status failed_;
 };
 
 // Of one task attempt on one edge. Written by its task's thread alone; once sealed its rows never

@@ -6,7 +6,6 @@
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
 #include <arrow/compare.h>
-#include <arrow/extension_type.h>
 #include <arrow/flight/types.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/message.h>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "store/message.hpp"
+#include "store/values.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {
@@ -33,11 +33,6 @@ namespace {
 // buffer ends (`GetTruncatedBuffer` bounds the length, not the end): other memory of this process
 // went out behind the last rows, or was not there to read. Codes that lack the room are copied, all
 // else is shared.
-
-const arrow::DataType& stored_type(const arrow::DataType& type) {
-  if (type.id() != arrow::Type::EXTENSION) return type;
-  return stored_type(*static_cast<const arrow::ExtensionType&>(type).storage_type());
-}
 
 bool has_union(const arrow::DataType& of) {
   const arrow::DataType& type = stored_type(of);
@@ -92,6 +87,43 @@ bool is_same_dictionary(const arrow::Array& one, const arrow::Array& other) {
   return one.length() == other.length() && one.Equals(other, exactly);
 }
 
+arrow::ipc::IpcReadOptions read_options() {
+  auto options = arrow::ipc::IpcReadOptions::Defaults();
+  options.use_threads = false;
+  return options;
+}
+
+// The schema, then what one entry of a spill file holds.
+class EntryMessages : public arrow::ipc::MessageReader {
+ public:
+  EntryMessages(std::shared_ptr<arrow::Buffer> schema, std::shared_ptr<arrow::Buffer> bytes)
+      : schema_(std::move(schema)), rest_(std::move(bytes)) {}
+  arrow::Result<std::unique_ptr<arrow::ipc::Message>> ReadNextMessage() override {
+    if (begun_) return arrow::ipc::ReadMessage(&rest_);
+    begun_ = true;
+    return arrow::ipc::ReadMessage(&schema_);
+  }
+
+ private:
+  arrow::io::BufferReader schema_, rest_;
+  bool begun_ = false;
+};
+
+std::shared_ptr<arrow::ArrayData> retyped(const arrow::ArrayData& data,
+                                          const std::shared_ptr<arrow::DataType>& type) {
+  auto own = std::make_shared<arrow::ArrayData>(data);
+  own->type = type;
+  const arrow::DataType& storage = stored_type(*type);
+  for (size_t i = 0; i < own->child_data.size(); ++i) {
+    own->child_data[i] = retyped(*own->child_data[i], storage.field(static_cast<int>(i))->type());
+  }
+  if (storage.id() == arrow::Type::DICTIONARY && own->dictionary != nullptr) {
+    own->dictionary = retyped(*own->dictionary,
+                              static_cast<const arrow::DictionaryType&>(storage).value_type());
+  }
+  return own;
+}
+
 }  // namespace
 
 arrow::Result<std::shared_ptr<arrow::util::Codec>> codec_named(const std::string& name) {
@@ -144,10 +176,21 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> batch_of_payload(
   ARROW_ASSIGN_OR_RAISE(auto bytes, sink->Finish());
   arrow::io::BufferReader reader(bytes);
   ARROW_ASSIGN_OR_RAISE(auto message, arrow::ipc::ReadMessage(&reader));
-  auto options = arrow::ipc::IpcReadOptions::Defaults();
-  options.use_threads = false;
   const arrow::ipc::DictionaryMemo none;
-  return arrow::ipc::ReadRecordBatch(*message, schema, &none, options);
+  return arrow::ipc::ReadRecordBatch(*message, schema, &none, read_options());
+}
+
+arrow::Status read_messages(MessageStream& from, size_t n_messages, std::vector<Message>& out) {
+  Message message;
+  while (out.size() < n_messages) {
+    ARROW_ASSIGN_OR_RAISE(const bool more, from.next(message));
+    if (!more) break;
+    if (message.batch == nullptr) {
+      ARROW_ASSIGN_OR_RAISE(message.batch, batch_of_payload(*message.payload, from.schema()));
+    }
+    out.push_back(std::move(message));
+  }
+  return arrow::Status::OK();
 }
 
 arrow::Status write_rows(arrow::ipc::RecordBatchWriter& to, const arrow::RecordBatch& batch) {
@@ -194,6 +237,78 @@ arrow::Status PayloadWriter::add_dictionaries(const arrow::RecordBatch& batch,
     sent = std::move(dictionary);
   }
   return arrow::Status::OK();
+}
+
+SpillCodec::SpillCodec(std::shared_ptr<arrow::Schema> schema,
+                       std::shared_ptr<arrow::util::Codec> codec)
+    : schema_(std::move(schema)), mapper_(*schema_), options_(write_options(std::move(codec))) {
+  options_.alignment = SPILL_ALIGNMENT;
+}
+
+arrow::Status SpillCodec::encode(const arrow::RecordBatch& batch,
+                                 arrow::io::OutputStream& out) const {
+  if (has_dictionaries()) {
+    ARROW_ASSIGN_OR_RAISE(auto found, arrow::ipc::CollectDictionaries(batch, mapper_));
+    for (const auto& [id, dictionary] : found) {
+      ARROW_ASSIGN_OR_RAISE(const auto values, dictionary_payload_of(id, dictionary, options_));
+      ARROW_RETURN_NOT_OK(write(values, out));
+    }
+  }
+  ARROW_ASSIGN_OR_RAISE(const auto rows, payload_of(batch, options_));
+  return write(rows, out);
+}
+
+arrow::Result<std::shared_ptr<arrow::RecordBatch>> SpillCodec::decode(
+    std::shared_ptr<arrow::Buffer> bytes) const {
+  if (has_dictionaries()) return decode_with_dictionaries(std::move(bytes));
+  arrow::io::BufferReader in(std::move(bytes));
+  ARROW_ASSIGN_OR_RAISE(const auto message, arrow::ipc::ReadMessage(&in));
+  if (message == nullptr) return arrow::Status::Invalid("it is empty");
+  const arrow::ipc::DictionaryMemo none;
+  return arrow::ipc::ReadRecordBatch(*message, schema_, &none, read_options());
+}
+
+arrow::Result<arrow::ipc::IpcPayload> SpillCodec::payload(
+    const std::shared_ptr<arrow::Buffer>& bytes) {
+  int32_t lead[2] = {0, 0};
+  constexpr int64_t LEAD = sizeof lead;
+  if (bytes->size() >= LEAD) std::memcpy(lead, bytes->data(), sizeof lead);
+  const int64_t body = LEAD + lead[1];
+  if (lead[0] != -1 || lead[1] <= 0 || body > bytes->size()) {
+    return arrow::Status::Invalid("it is no message");
+  }
+  arrow::ipc::IpcPayload found;
+  found.type = arrow::ipc::MessageType::RECORD_BATCH;
+  found.metadata = arrow::SliceBuffer(bytes, LEAD, lead[1]);
+  found.body_length = bytes->size() - body;
+  found.raw_body_length = found.body_length;
+  if (found.body_length > 0) found.body_buffers = {arrow::SliceBuffer(bytes, body)};
+  return found;
+}
+
+arrow::Status SpillCodec::write(const arrow::ipc::IpcPayload& payload,
+                                arrow::io::OutputStream& out) const {
+  int32_t metadata_length = 0;
+  return arrow::ipc::WriteIpcPayload(payload, options_, &out, &metadata_length);
+}
+
+arrow::Result<std::shared_ptr<arrow::RecordBatch>> SpillCodec::decode_with_dictionaries(
+    std::shared_ptr<arrow::Buffer> bytes) const {
+  ARROW_ASSIGN_OR_RAISE(auto schema, arrow::ipc::SerializeSchema(*schema_));
+  ARROW_ASSIGN_OR_RAISE(
+      auto reader,
+      arrow::ipc::RecordBatchStreamReader::Open(
+          std::make_unique<EntryMessages>(std::move(schema), std::move(bytes)), read_options()));
+  std::shared_ptr<arrow::RecordBatch> rows;
+  ARROW_RETURN_NOT_OK(reader->ReadNext(&rows));
+  if (rows == nullptr) return arrow::Status::Invalid("it is empty");
+  if (rows->schema()->Equals(*schema_, true)) return rows;
+  // An extension type that Arrow does not know comes back as its storage.
+  std::vector<std::shared_ptr<arrow::ArrayData>> columns;
+  for (int i = 0; i < rows->num_columns(); ++i) {
+    columns.push_back(retyped(*rows->column_data(i), schema_->field(i)->type()));
+  }
+  return arrow::RecordBatch::Make(schema_, rows->num_rows(), std::move(columns));
 }
 
 }  // namespace fabric

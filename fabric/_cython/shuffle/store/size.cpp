@@ -7,21 +7,18 @@
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
 #include <arrow/c/bridge.h>
-#include <arrow/extension_type.h>
 #include <arrow/memory_pool.h>
-#include <arrow/python/common.h>
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
 #include <arrow/type.h>
 #include <arrow/util/bit_util.h>
 #include <arrow/util/bitmap_ops.h>
 
-typedef struct _PyArray_Descr PyArray_Descr;  // so that the next header needs no numpy
-#include <arrow/python/numpy_convert.h>
-
 #include <array>
 #include <cstring>
 #include <limits>
+#include <string_view>
+#include <typeinfo>
 
 #include "arrow_c.hpp"
 #include "cpu.hpp"
@@ -32,21 +29,16 @@ typedef struct _PyArray_Descr PyArray_Descr;  // so that the next header needs n
 namespace fabric {
 namespace {
 
-class MeasureWalk {
+class Measure {
  public:
-  explicit MeasureWalk(Size& size) : size_(size) {}
+  explicit Measure(Size& size) : size_(size) {}
 
   // Rows [row, row + n) of `data`, counted from its own offset.
   void add(const arrow::ArrayData& data, int64_t row, int64_t n) {
-    if (n > 0) add(data, storage(*data.type), row + data.offset, n);
+    if (n > 0) add(data, stored_type(*data.type), row + data.offset, n);
   }
 
  private:
-  static const arrow::DataType& storage(const arrow::DataType& type) {
-    if (type.id() != arrow::Type::EXTENSION) return type;
-    return storage(*static_cast<const arrow::ExtensionType&>(type).storage_type());
-  }
-
   // From here on `row` counts from the start of the buffers.
   void add(const arrow::ArrayData& data, const arrow::DataType& type, int64_t row, int64_t n) {
     // A bitmap counts when it says something: the wire drops others.
@@ -138,28 +130,19 @@ class MeasureWalk {
   }
 
   void runs(const arrow::ArrayData& data, int64_t row, int64_t n) {
-    switch (data.child_data[0]->type->id()) {
-      case arrow::Type::INT16: return runs_of<int16_t>(data, row, n);
-      case arrow::Type::INT32: return runs_of<int32_t>(data, row, n);
-      default: return runs_of<int64_t>(data, row, n);
-    }
-  }
-
-  template <class End>
-  void runs_of(const arrow::ArrayData& data, int64_t row, int64_t n) {
-    const arrow::ArrayData& all = *data.child_data[0];
-    const Raw<End>* ends = values_of<End>(all, 1);
-    const int64_t first = std::upper_bound(ends, ends + all.length, row) - ends;
-    const int64_t last = std::lower_bound(ends + first, ends + all.length, row + n) - ends;
-    size_.body += (last - first + 1) * static_cast<int64_t>(sizeof(End));
-    add(*data.child_data[1], first, last - first + 1);
+    with_run_ends(data, [&](const auto* ends) {
+      const int64_t length = data.child_data[0]->length;
+      const int64_t first = std::upper_bound(ends, ends + length, row) - ends;
+      const int64_t last = std::lower_bound(ends + first, ends + length, row + n) - ends;
+      size_.body += (last - first + 1) * static_cast<int64_t>(sizeof *ends);
+      add(*data.child_data[1], first, last - first + 1);
+    });
   }
 
   void dictionary(const arrow::ArrayData& data, const arrow::DataType& type, int64_t n) {
     const auto& index = static_cast<const arrow::DictionaryType&>(type).index_type();
     size_.body += n * index->byte_width();
-    Size values;
-    Measure(values).add(*data.dictionary, 0, data.dictionary->length);
+    const Size values = size_of(*data.dictionary, 0, data.dictionary->length);
     size_.add_dictionary({data.dictionary.get(), values.body});
     for (const Size::Dictionary& inner : values.dictionaries) size_.add_dictionary(inner);
   }
@@ -171,18 +154,14 @@ class Compactor {
  public:
   using Data = std::shared_ptr<arrow::ArrayData>;
 
-  static bool may_help(const arrow::DataType& type) {
-    if (type.id() == arrow::Type::EXTENSION) {
-      return may_help(*static_cast<const arrow::ExtensionType&>(type).storage_type());
-    }
+  static bool may_help(const arrow::DataType& of) {
+    const arrow::DataType& type = stored_type(of);
     if (is_view(type) || type.id() == arrow::Type::DICTIONARY) return true;
     if (type.id() == arrow::Type::LIST_VIEW || type.id() == arrow::Type::LARGE_LIST_VIEW) {
       return true;
     }
-    for (const auto& field : type.fields()) {
-      if (may_help(*field->type())) return true;
-    }
-    return false;
+    return std::any_of(type.fields().begin(), type.fields().end(),
+                       [](const auto& field) { return may_help(*field->type()); });
   }
 
   static arrow::Result<Data> compact(const Data& data) {
@@ -247,15 +226,10 @@ class Compactor {
   static arrow::Result<Data> dictionary(const Data& data) {
     const int64_t n_entries = data->dictionary->length;
     if (n_entries <= data->length || n_entries >> 32) return data;
-    Size size;
-    Measure(size).add(*data->dictionary, 0, n_entries);
-    const int64_t held = size.total();
+    const int64_t held = size_of(*data->dictionary, 0, n_entries).total();
     if (!is_waste(held, held / n_entries * data->length)) return data;
-    const arrow::DataType* type = data->type.get();
-    if (type->id() == arrow::Type::EXTENSION) {
-      type = static_cast<const arrow::ExtensionType*>(type)->storage_type().get();
-    }
-    switch (static_cast<const arrow::DictionaryType*>(type)->index_type()->bit_width()) {
+    const auto& type = static_cast<const arrow::DictionaryType&>(stored_type(*data->type));
+    switch (type.index_type()->bit_width()) {
       case 8: return narrowed<uint8_t>(data);
       case 16: return narrowed<uint16_t>(data);
       case 32: return narrowed<uint32_t>(data);
@@ -314,22 +288,14 @@ class Compactor {
   }
 };
 
-bool python_owns(const arrow::Buffer* buffer) {
-  for (; buffer != nullptr; buffer = buffer->parent().get()) {
-    if (dynamic_cast<const arrow::py::NumPyBuffer*>(buffer) != nullptr) return true;
-    if (dynamic_cast<const arrow::py::PyBuffer*>(buffer) != nullptr) return true;
-  }
-  return false;
-}
-
-bool python_owns(const arrow::ArrayData& data) {
+bool python_owns_some(const arrow::ArrayData& data) {
   for (const auto& buffer : data.buffers) {
     if (python_owns(buffer.get())) return true;
   }
   for (const auto& child : data.child_data) {
-    if (python_owns(*child)) return true;
+    if (python_owns_some(*child)) return true;
   }
-  return data.dictionary != nullptr && python_owns(*data.dictionary);
+  return data.dictionary != nullptr && python_owns_some(*data.dictionary);
 }
 
 // Copy every buffer that Python owns, whole.
@@ -351,8 +317,17 @@ arrow::Result<std::shared_ptr<arrow::ArrayData>> with_own_buffers(
 
 }  // namespace
 
-void Measure::add(const arrow::ArrayData& data, int64_t row, int64_t n) {
-  MeasureWalk(size_).add(data, row, n);
+bool python_owns(const arrow::Buffer* buffer) {
+  for (; buffer != nullptr; buffer = buffer->parent().get()) {
+    if (std::string_view(typeid(*buffer).name()).starts_with("N5arrow2py")) return true;
+  }
+  return false;
+}
+
+Size size_of(const arrow::ArrayData& data, int64_t row, int64_t n) {
+  Size size;
+  Measure(size).add(data, row, n);
+  return size;
 }
 
 Size size_of(const arrow::RecordBatch& batch, int64_t row, int64_t n) {
@@ -387,7 +362,7 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> compacted(
 arrow::Result<std::shared_ptr<arrow::RecordBatch>> owned(
     std::shared_ptr<arrow::RecordBatch> batch) {
   for (int i = 0; i < batch->num_columns(); ++i) {
-    if (!python_owns(*batch->column_data(i))) continue;
+    if (!python_owns_some(*batch->column_data(i))) continue;
     // Concatenating copies the rows of a slice alone; what it shares (dictionaries, the bytes
     // behind views) is copied whole.
     ARROW_ASSIGN_OR_RAISE(auto column, arrow::Concatenate({batch->column(i)}));

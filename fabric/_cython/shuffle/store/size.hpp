@@ -33,16 +33,8 @@ struct Size {
   int64_t total() const { return body + shared(); }
 };
 
-class Measure {
- public:
-  explicit Measure(Size& size) : size_(size) {}
-
-  // Rows [row, row + n) of `data`, counted from its own offset.
-  void add(const arrow::ArrayData& data, int64_t row, int64_t n);
-
- private:
-  Size& size_;
-};
+// Rows [row, row + n) of a column, counted from its own offset.
+Size size_of(const arrow::ArrayData& data, int64_t row, int64_t n);
 
 // Rows [row, row + n) of a batch.
 Size size_of(const arrow::RecordBatch& batch, int64_t row, int64_t n);
@@ -57,6 +49,10 @@ int64_t bytes_of_batch(const arrow::RecordBatch& batch);
 // are copies.
 arrow::Result<std::shared_ptr<arrow::RecordBatch>> compacted(
     std::shared_ptr<arrow::RecordBatch> batch, bool is_copy);
+
+// Whether `buffer` or what it was sliced from belongs to a Python object: is of a class of
+// arrow::py.
+bool python_owns(const arrow::Buffer* buffer);
 
 // `batch` itself when nothing of it is Python's; else with those columns copied, because giving
 // back what numpy or bytes own takes the GIL, from whatever thread does it. Call it at the door of

@@ -250,23 +250,9 @@ int64_t Store::release(const std::string& job) {
   return n_bytes;
 }
 
-int64_t Store::stored_bytes() const {
-  std::lock_guard lock(mutex_);
-  int64_t n_bytes = 0;
-  for (const auto& [_, edge] : edges_) {
-    for (const auto& [__, output] : edge.outputs) n_bytes += output->held_bytes();
-  }
-  return n_bytes;
-}
+int64_t Store::stored_bytes() const { return sum_of(&Output::held_bytes); }
 
-int64_t Store::spilled_bytes() const {
-  std::lock_guard lock(mutex_);
-  int64_t n_bytes = 0;
-  for (const auto& [_, edge] : edges_) {
-    for (const auto& [__, output] : edge.outputs) n_bytes += output->spilled_bytes();
-  }
-  return n_bytes;
-}
+int64_t Store::spilled_bytes() const { return sum_of(&Output::spilled_bytes); }
 
 void Store::fail_disk(int error) const { options_->fail_disk(error); }
 
@@ -336,18 +322,12 @@ arrow::Result<std::unique_ptr<MessageStream>> Store::open_for(const PartitionTic
 arrow::Result<std::vector<std::shared_ptr<Output>>> Store::outputs_of(
     const PartitionTicket& ticket, std::shared_ptr<arrow::Schema>& schema) const {
   std::vector<std::shared_ptr<Output>> outputs;
-  const auto known = edges_.find({ticket.job, ticket.edge});
-  const bool here = known != edges_.end();
-  if (here) {
+  if (const auto known = edges_.find({ticket.job, ticket.edge}); known != edges_.end()) {
     schema = known->second.schema;
     ARROW_RETURN_NOT_OK(check_partition(ticket, known->second.n_partitions));
   }
   for (const ProducerAttempt& producer : ticket.producers) {
-    std::shared_ptr<Output> output;
-    if (here) {
-      const auto found = known->second.outputs.find(producer);
-      if (found != known->second.outputs.end()) output = found->second;
-    }
+    auto output = find_output(ticket.job, ticket.edge, producer);
     if (output == nullptr || !output->sealed()) {
       return lost(ticket.job, ticket.edge, producer, ticket.partition);
     }
@@ -356,14 +336,19 @@ arrow::Result<std::vector<std::shared_ptr<Output>>> Store::outputs_of(
   return outputs;
 }
 
+// Null when it is not here. Under the lock.
+std::shared_ptr<Output> Store::find_output(const std::string& job, uint32_t edge,
+                                           ProducerAttempt producer) const {
+  const auto known = edges_.find({job, edge});
+  if (known == edges_.end()) return nullptr;
+  const auto found = known->second.outputs.find(producer);
+  return found == known->second.outputs.end() ? nullptr : found->second;
+}
+
 // Under the lock.
 arrow::Result<std::shared_ptr<Output>> Store::open_output(const std::string& job, uint32_t edge,
                                                           ProducerAttempt producer) const {
-  std::shared_ptr<Output> output;
-  if (const auto known = edges_.find({job, edge}); known != edges_.end()) {
-    const auto found = known->second.outputs.find(producer);
-    if (found != known->second.outputs.end()) output = found->second;
-  }
+  auto output = find_output(job, edge, producer);
   // Dropped under a running task: its job was released.
   if (output == nullptr) return lost(job, edge, producer, 0);
   if (output->sealed()) {
@@ -393,22 +378,18 @@ arrow::Status Store::lost(const std::string& job, uint32_t edge, ProducerAttempt
                {.job = job, .agent = agent_id_});
 }
 
+int64_t Store::sum_of(int64_t (Output::*bytes)() const) const {
+  std::lock_guard lock(mutex_);
+  int64_t n_bytes = 0;
+  for (const auto& [_, edge] : edges_) {
+    for (const auto& [__, output] : edge.outputs) n_bytes += (output.get()->*bytes)();
+  }
+  return n_bytes;
+}
+
 // Call it without locks.
 arrow::Status Store::make_room() const {
   return spiller_ == nullptr ? arrow::Status::OK() : spiller_->make_room(0);
-}
-
-arrow::Status read_messages(MessageStream& from, size_t n_messages, std::vector<Message>& out) {
-  Message message;
-  while (out.size() < n_messages) {
-    ARROW_ASSIGN_OR_RAISE(const bool more, from.next(message));
-    if (!more) break;
-    if (message.batch == nullptr) {
-      ARROW_ASSIGN_OR_RAISE(message.batch, batch_of_payload(*message.payload, from.schema()));
-    }
-    out.push_back(std::move(message));
-  }
-  return arrow::Status::OK();
 }
 
 }  // namespace fabric

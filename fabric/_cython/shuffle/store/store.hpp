@@ -130,11 +130,14 @@ class Store {
                                                          Reader reader) const;
   arrow::Result<std::vector<std::shared_ptr<Output>>> outputs_of(
       const PartitionTicket& ticket, std::shared_ptr<arrow::Schema>& schema) const;
+  std::shared_ptr<Output> find_output(const std::string& job, uint32_t edge,
+                                      ProducerAttempt producer) const;
   arrow::Result<std::shared_ptr<Output>> open_output(const std::string& job, uint32_t edge,
                                                      ProducerAttempt producer) const;
   arrow::Status check_partition(const PartitionTicket& ticket, int32_t n_partitions) const;
   arrow::Status lost(const std::string& job, uint32_t edge, ProducerAttempt producer,
                      uint32_t partition) const;
+  int64_t sum_of(int64_t (Output::*bytes)() const) const;
   arrow::Status make_room() const;
 
   const std::string agent_id_;
@@ -143,8 +146,5 @@ class Store {
   mutable std::mutex mutex_;
   std::map<EdgeKey, Edge> edges_;
 };
-
-// Up to `n_messages` of a stream; what is stored as IPC bytes is read from them.
-arrow::Status read_messages(MessageStream& from, size_t n_messages, std::vector<Message>& out);
 
 }  // namespace fabric

@@ -6,38 +6,21 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from fabric._cython.shuffle.store.budget cimport CBudget
+from fabric._cython.shuffle.store.messages cimport MessageStream
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
+from fabric._cython.shuffle.wire.headers cimport PartitionTicket, ProducerAttempt
 
 
 cdef extern from * namespace "fabric" nogil:
     """
     namespace fabric {  // who only hands them on needs no more
     class LocalRows;
-    class MessageStream;
     class Store;
     }
     """
-    cppclass Message:
-        Message()
-        string header
-        shared_ptr[CRecordBatch] batch
-
     cppclass CTotals "fabric::Totals":
         CTotals()
         int64_t rows, bytes
-
-    cppclass MessageStream:
-        void cancel()
-
-    cppclass ProducerAttempt:
-        ProducerAttempt()
-        uint32_t task, attempt
-
-    cppclass PartitionTicket:
-        PartitionTicket()
-        string job
-        uint32_t edge, partition
-        vector[ProducerAttempt] producers
 
     cppclass CLocalRows "fabric::LocalRows":
         CTotals totals()
@@ -69,8 +52,6 @@ cdef extern from * namespace "fabric" nogil:
         shared_ptr[CLocalRows] put_here(const string& job, uint32_t edge,
                                         ProducerAttempt producer,
                                         const shared_ptr[CSchema]& schema)
-
-    CStatus read_messages(MessageStream& source, size_t n_messages, vector[Message]& out)
 
 
 cdef class Store:

@@ -18,15 +18,20 @@ from libcpp.vector cimport vector
 
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.store.budget cimport Budget
+from fabric._cython.shuffle.store.messages cimport Message, MessageStream
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
     CRecordBatch, CResult, CSchema, CStatus, batch_of, ensure_pyarrow, schema_of, wrap_batch,
     wrap_schema,
 )
 from fabric._cython.shuffle.wire.faults cimport raise_fault
+from fabric._cython.shuffle.wire.headers cimport ProducerAttempt, PartitionTicket, attempts_of
 
 
 cdef extern from "store/store.hpp":
     pass
+
+cdef extern from "store/payload.hpp" namespace "fabric" nogil:
+    CStatus read_messages(MessageStream& source, size_t n_messages, vector[Message]& out)
 
 
 cdef ProducerAttempt attempt_of(uint32_t task, uint32_t attempt):
@@ -35,11 +40,11 @@ cdef ProducerAttempt attempt_of(uint32_t task, uint32_t attempt):
     return found
 
 
-cdef PartitionTicket ticket_of(str job, uint32_t edge, uint32_t partition, producers):
+cdef PartitionTicket ticket_of(
+        str job, uint32_t edge, uint32_t partition, producers) except *:
     cdef PartitionTicket ticket
     ticket.job, ticket.edge, ticket.partition = job.encode(), edge, partition
-    for task, attempt in producers:
-        ticket.producers.push_back(attempt_of(task, attempt))
+    ticket.producers = attempts_of(producers)
     return ticket
 
 

@@ -3,6 +3,7 @@
 Never `cimport pyarrow.lib`: it needs numpy's headers and breaks on a patch release.
 """
 
+from cpython.object cimport PyObject
 from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
@@ -28,6 +29,10 @@ cdef extern from "<arrow/result.h>" namespace "arrow" nogil:
         T& ValueUnsafe()
 
 cdef extern from "wire/python.hpp" namespace "fabric":
+    cppclass PyRef nogil:
+        PyRef()
+        PyRef(PyObject* object)
+
     void ensure_pyarrow() except +
     object wrap_batch(const shared_ptr[CRecordBatch]& batch)
     object wrap_schema(const shared_ptr[CSchema]& schema)

@@ -38,20 +38,42 @@ uint32_t grpc_code(arrow::flight::FlightStatusCode code) {
   }
 }
 
+arrow::Status with_detail(const std::string& words, arrow::flight::FlightStatusCode code,
+                          std::string detail) {
+  return arrow::Status(
+      arrow::StatusCode::IOError, words,
+      std::make_shared<arrow::flight::FlightStatusDetail>(code, std::move(detail)));
+}
+
+// The bytes of a field; none when it is not there, or the message is damaged.
+std::string_view bytes_in(std::string_view message, uint32_t field) {
+  std::string_view found;
+  const bool whole = read_fields(message, [&](ProtoReader& in) {
+    if (in.field() == field) found = in.bytes();
+  });
+  return whole ? found : std::string_view();
+}
+
 // The detail in a frame, or as it is.
 std::string unframed(std::string extra) {
   if (!extra.starts_with(FRAME_CODE)) return extra;
-  std::string_view any;
-  ProtoReader frame(extra);
-  while (frame.next()) {
-    if (frame.field() == 3) any = frame.bytes();
-  }
-  std::string_view detail;
-  ProtoReader in(any);
-  while (in.next()) {
-    if (in.field() == 2) detail = in.bytes();
-  }
-  return std::string(frame.ok() && in.ok() ? detail : "");
+  return std::string(bytes_in(bytes_in(extra, 3), 2));
+}
+
+Said said_in(std::string_view detail) {
+  Said said;
+  read_fields(detail, [&](ProtoReader& in) {
+    switch (in.field()) {
+      case 1: said.kind = in.text(); break;
+      case 2: said.message = in.text(); break;
+      case 3: said.at.job = in.text(); break;
+      case 4: said.at.node = in.text(); break;
+      case 5: said.at.task = in.text(); break;
+      case 6: said.at.agent = in.text(); break;
+      default: break;
+    }
+  });
+  return said;
 }
 
 }  // namespace
@@ -70,33 +92,30 @@ arrow::Status fault(std::string_view kind, std::string_view message, const Where
   detail.text(4, at.node);
   detail.text(5, at.task);
   detail.text(6, at.agent);
-  return arrow::Status(arrow::StatusCode::IOError, std::string(kind) + ": " + std::string(message),
-                       std::make_shared<arrow::flight::FlightStatusDetail>(flight_code(kind),
-                                                                           detail.take()));
+  return with_detail(std::string(kind) + ": " + std::string(message), flight_code(kind),
+                     detail.take());
 }
 
 arrow::Status told(std::string detail) {
-  ProtoReader in(detail);
-  std::string kind = "InternalError", message;
-  while (in.next()) {
-    if (in.field() == 1) kind = in.text();
-    if (in.field() == 2) message = in.text();
-  }
-  return arrow::Status(arrow::StatusCode::IOError, kind + ": " + message,
-                       std::make_shared<arrow::flight::FlightStatusDetail>(flight_code(kind),
-                                                                           std::move(detail)));
+  Said said = said_in(detail);
+  if (said.kind.empty()) said.kind = "InternalError";
+  return with_detail(said.kind + ": " + said.message, flight_code(said.kind), std::move(detail));
 }
 
 arrow::Status told_status(const std::string& text, const std::string& flight_kind,
                           const std::string& detail) {
-  return arrow::Status(
-      arrow::StatusCode::IOError, text,
-      std::make_shared<arrow::flight::FlightStatusDetail>(flight_code(flight_kind), detail));
+  return with_detail(text, flight_code(flight_kind), detail);
 }
 
 std::string detail_of(const arrow::Status& status) {
   const auto detail = arrow::flight::FlightStatusDetail::UnwrapStatus(status);
   return detail == nullptr ? std::string() : unframed(detail->extra_info());
+}
+
+std::optional<Said> said_by(const arrow::Status& status) {
+  const std::string detail = detail_of(status);
+  if (status.ok() || detail.empty()) return std::nullopt;
+  return said_in(detail);
 }
 
 arrow::Status framed(const arrow::Status& status) {
@@ -107,9 +126,8 @@ arrow::Status framed(const arrow::Status& status) {
   frame.number(1, grpc_code(known->code()));
   frame.text(2, status.message());
   frame.message(3, any.bytes());
-  return arrow::Status(status.code(), status.message(),
-                       std::make_shared<arrow::flight::FlightStatusDetail>(known->code(),
-                                                                           frame.take()));
+  return status.WithDetail(
+      std::make_shared<arrow::flight::FlightStatusDetail>(known->code(), frame.take()));
 }
 
 }  // namespace fabric

@@ -7,6 +7,7 @@
 #pragma once
 #include <arrow/status.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,17 @@ arrow::Status told_status(const std::string& text, const std::string& flight_kin
 
 // The `ErrorDetail` bytes of a status; empty when it has none.
 std::string detail_of(const arrow::Status& status);
+
+// What an `ErrorDetail` says.
+struct Said {
+  std::string kind, message;
+  Where at;
+
+  arrow::Status status() const { return fault(kind, message, at); }
+};
+
+// What a status of ours says; nothing of any other.
+std::optional<Said> said_by(const arrow::Status& status);
 
 // A status of ours, one with a detail, as it leaves for a client.
 arrow::Status framed(const arrow::Status& status);

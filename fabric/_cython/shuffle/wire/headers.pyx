@@ -8,7 +8,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
-from libcpp.vector cimport vector
 
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
@@ -16,41 +15,6 @@ from fabric._cython.shuffle.wire.arrow_cpp cimport (
 )
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
-
-cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
-    cppclass Where:
-        Where()
-        string node, agent
-
-cdef extern from "wire/header.hpp" namespace "fabric" nogil:
-    enum class Event(uint32_t):
-        ROWS
-        WATERMARK
-        BARRIER
-        END
-
-    cppclass ProducerAttempt:
-        ProducerAttempt()
-        uint32_t task, attempt
-
-    cppclass PartitionRows:
-        PartitionRows()
-        uint32_t partition
-        uint64_t rows
-
-    cppclass EdgeHeader:
-        EdgeHeader()
-        string job
-        uint32_t edge, producer, attempt
-        uint64_t epoch, sequence
-        vector[PartitionRows] partitions
-        uint32_t crc32c
-        Event event
-        int64_t event_value
-        uint64_t total_rows, total_bytes
-
-    string c_encode "fabric::encode_header"(const EdgeHeader& header)
-    CResult[EdgeHeader] c_decode "fabric::decode_header"(string bytes)
 
 cdef extern from "wire/sha256.hpp" namespace "fabric" nogil:
     cppclass Digest "std::array<uint8_t, 32>":
@@ -61,18 +25,12 @@ cdef extern from "wire/sha256.hpp" namespace "fabric" nogil:
     Digest c_sha256 "fabric::sha256"(string bytes)
     Digest c_hmac_sha256 "fabric::hmac_sha256"(string key, string bytes)
 
-cdef extern from "wire/check.hpp" namespace "fabric" nogil:
-    cppclass OptionalPartition "std::optional<uint32_t>":
-        OptionalPartition()
-        OptionalPartition(uint32_t)
+cdef extern from "wire/unpacked.hpp" namespace "fabric" nogil:
+    cppclass PackedMessage:
+        PackedMessage(string metadata, string body)
+        CResult[int64_t] unpacked_bytes()
 
-    cppclass CStreamCheck "fabric::StreamCheck":
-        CStreamCheck(string job, uint32_t edge, const vector[ProducerAttempt]& producers,
-                     OptionalPartition partition, Where where, cbool checksums, int cpu)
-        CResult[EdgeHeader] decode(string bytes)
-        CResult[cbool] accept(const EdgeHeader& header, const CRecordBatch* batch)
-        CStatus finish()
-        uint64_t duplicates()
+    CStatus c_check_schema "fabric::check_schema_message"(string bytes)
 
 
 def encode(*, str job, uint32_t edge, uint32_t producer, uint32_t attempt=0, uint64_t epoch=0,
@@ -90,12 +48,12 @@ def encode(*, str job, uint32_t edge, uint32_t producer, uint32_t attempt=0, uin
     header.event = <Event> event
     header.event_value = event_value
     header.total_rows, header.total_bytes = total_rows, total_bytes
-    return <bytes> c_encode(header)
+    return <bytes> encode_header(header)
 
 
 def decode(bytes data not None):
     """The fields of a header by name; `DataError` when it is damaged or of another version."""
-    cdef CResult[EdgeHeader] found = c_decode(data)
+    cdef CResult[EdgeHeader] found = decode_header(data)
     raise_fault(found.status())
     cdef EdgeHeader header = found.ValueUnsafe()
     return {
@@ -135,6 +93,20 @@ def hmac_sha256(bytes key not None, bytes data not None):
     return (<const char*> digest.data())[:digest.size()]
 
 
+def unpacked_bytes(bytes metadata not None, bytes body not None):
+    """What the buffers of an IPC message come to once decompressed; `DataError` if it is none."""
+    cdef string first = metadata, second = body
+    cdef CResult[int64_t] found = PackedMessage(first, second).unpacked_bytes()
+    raise_fault(found.status())
+    return found.ValueUnsafe()
+
+
+def check_schema(bytes message not None):
+    """Raise `DataError` when a schema of a stranger would become more than anybody needs."""
+    cdef string data = message
+    raise_fault(c_check_schema(data))
+
+
 @cython.final
 cdef class WireCheck:
     """`StreamCheck` of `check.hpp`: whether the messages of one stream follow each other rightly.
@@ -149,22 +121,17 @@ cdef class WireCheck:
         False for streams that never left the process.
     """
 
-    cdef CStreamCheck* check
+    cdef StreamCheck* check
 
     def __cinit__(self, *, str job, uint32_t edge, producers, partition=None, str node="",
                   str agent="", bint checksums=True):
-        cdef vector[ProducerAttempt] all_producers
-        cdef ProducerAttempt producer
         cdef Where where
         cdef OptionalPartition only
-        for task, attempt in producers:
-            producer.task, producer.attempt = task, attempt
-            all_producers.push_back(producer)
         if partition is not None:
             only = OptionalPartition(<uint32_t> partition)
         where.node, where.agent = node.encode(), agent.encode()
-        self.check = new CStreamCheck(
-            job.encode(), edge, all_producers, only, where, checksums, current_cpu())
+        self.check = new StreamCheck(
+            job.encode(), edge, attempts_of(producers), only, where, checksums, current_cpu())
 
     def __dealloc__(self):
         del self.check

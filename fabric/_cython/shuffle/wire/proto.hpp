@@ -37,6 +37,8 @@ class ProtoReader {
   bool next();
   bool ok() const { return ok_; }
   uint32_t field() const { return field_; }
+  // The message is damaged unless what lies in its field is whole.
+  void require(bool whole) { ok_ = ok_ && whole; }
 
   // The value of the field; one of another type than asked for makes the message damaged.
   uint64_t number();
@@ -59,5 +61,13 @@ class ProtoReader {
   uint64_t number_ = 0;
   std::string_view text_;
 };
+
+// Give each field to `take`, which asks the reader for it; whether the bytes were whole.
+template <class Take>
+bool read_fields(std::string_view bytes, Take&& take) {
+  ProtoReader in(bytes);
+  while (in.next()) take(in);
+  return in.ok();
+}
 
 }  // namespace fabric

@@ -1,4 +1,5 @@
-// pyarrow's objects from and to Arrow's C++.
+// pyarrow's objects from and to Arrow's C++, and counts of Python's: up with the GIL held, down
+// from any thread.
 #include "wire/python.hpp"
 
 #pragma GCC diagnostic push
@@ -9,6 +10,18 @@
 #include <stdexcept>
 
 namespace fabric {
+namespace {
+
+void drop_reference(PyObject* object) {
+  if (!Py_IsInitialized()) return;  // the process ends; its memory goes as a whole
+  const PyGILState_STATE state = PyGILState_Ensure();
+  Py_DECREF(object);
+  PyGILState_Release(state);
+}
+
+}  // namespace
+
+PyRef::PyRef(PyObject* object) : object_(object, &drop_reference) { Py_INCREF(object); }
 
 void ensure_pyarrow() {
   if (arrow::py::import_pyarrow() != 0) throw std::runtime_error("pyarrow can't be loaded");

@@ -87,6 +87,10 @@ bool shut_connection(int fd, const std::string& peer, int port) {
   return ours;
 }
 
+void cut_connection(const std::string& peer) {
+  each_descriptor([&](int fd) { shut_connection(fd, peer); });
+}
+
 void Widener::look() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   auto next = next_.load(std::memory_order_relaxed);

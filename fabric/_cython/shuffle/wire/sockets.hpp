@@ -25,6 +25,17 @@ int port_of(int fd);
 // Shut `fd` if it is connected to `peer`, and this end has `port` (0: any). Whether it was.
 bool shut_connection(int fd, const std::string& peer, int port = 0);
 
+// Break the connection of one client off, by its peer as gRPC names it. It is the only way to end a
+// call that sits inside gRPC until its client reads or writes; other calls of that connection end
+// with it.
+void cut_connection(const std::string& peer);
+
+// The host of a peer, without its port.
+inline std::string host_of(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
+// A client that comes by a network: those of a Unix socket have no names.
+inline bool has_address(const std::string& peer) { return peer.starts_with("ipv"); }
+
 // Thread-safe: `look` as often as you like, it does so ten times a second at most.
 class Widener {
  public:

@@ -51,57 +51,46 @@ std::string encode_dataset_ticket(const DatasetTicket& ticket) {
 }
 
 bool decode_producer(std::string_view bytes, ProducerAttempt& out) {
-  ProtoReader in(bytes);
-  out = {0, 0};
-  while (in.next()) {
+  return read_fields(bytes, [&](ProtoReader& in) {
     if (in.field() == 1) out.task = in.number32();
     if (in.field() == 2) out.attempt = in.number32();
-  }
-  return in.ok();
+  });
 }
 
 bool decode_partition_ticket(std::string_view bytes, PartitionTicket& out) {
-  ProtoReader in(bytes);
-  bool whole = true;
-  while (whole && in.next()) {
+  return read_fields(bytes, [&](ProtoReader& in) {
     switch (in.field()) {
       case 1: out.job = in.text(); break;
       case 2: out.edge = in.number32(); break;
       case 3: out.node_path = in.text(); break;
       case 4: out.partition = in.number32(); break;
-      case 5: whole = decode_producer(in.bytes(), out.producers.emplace_back()); break;
+      case 5: in.require(decode_producer(in.bytes(), out.producers.emplace_back())); break;
       case 6: out.tap = static_cast<TapMode>(std::min(in.number32(), 2u)); break;
       default: break;
     }
-  }
-  return whole && in.ok();
+  });
 }
 
 bool decode_dataset_ticket(std::string_view bytes, DatasetTicket& out) {
-  ProtoReader in(bytes);
-  bool whole = true;
-  while (whole && in.next()) {
+  return read_fields(bytes, [&](ProtoReader& in) {
     switch (in.field()) {
       case 1: out.name = in.text(); break;
       case 2: out.version = in.number(); break;
       case 3: out.partition = in.number32(); break;
-      case 4: whole = decode_part(in.bytes(), out.parts.emplace_back()); break;
+      case 4: in.require(decode_part(in.bytes(), out.parts.emplace_back())); break;
       default: break;
     }
-  }
-  return whole && in.ok();
+  });
 }
 
 }  // namespace
 
 bool decode_part(std::string_view bytes, DatasetPart& out) {
-  ProtoReader in(bytes);
-  while (in.next()) {
+  return read_fields(bytes, [&](ProtoReader& in) {
     if (in.field() == 1) out.transaction = in.text();
     if (in.field() == 2) out.writer = in.text();
     if (in.field() == 3) out.attempt = in.number32();
-  }
-  return in.ok();
+  });
 }
 
 bool is_tap(const Ticket& ticket) {
@@ -135,28 +124,26 @@ arrow::Result<Ticket> verify_ticket(std::string_view key, std::string_view signe
   if (given.size() != MAC_BYTES || !equal_in_constant_time(given, right)) {
     return fault("AuthError", "the ticket was not signed by this fabric");
   }
-  ProtoReader in(payload);
   uint32_t version = 0;
   double expires_s = 0;
-  bool whole = true, named = false;
+  bool named = false;
   Ticket ticket;
-  while (whole && in.next()) {
+  const bool whole = read_fields(payload, [&](ProtoReader& in) {
+    named = named || in.field() == 3 || in.field() == 4;
     switch (in.field()) {
       case 1: version = in.number32(); break;
       case 2: expires_s = in.real(); break;
       case 3:
-        named = true;
-        whole = decode_partition_ticket(in.bytes(), ticket.emplace<PartitionTicket>());
+        in.require(decode_partition_ticket(in.bytes(), ticket.emplace<PartitionTicket>()));
         break;
       case 4:
-        named = true;
-        whole = decode_dataset_ticket(in.bytes(), ticket.emplace<DatasetTicket>());
+        in.require(decode_dataset_ticket(in.bytes(), ticket.emplace<DatasetTicket>()));
         break;
       default: break;
     }
-  }
+  });
   const char* again = "; ask get_flight_info for a new one";
-  if (!whole || !in.ok()) return fault("AuthError", std::string("the ticket is damaged") + again);
+  if (!whole) return fault("AuthError", std::string("the ticket is damaged") + again);
   if (version != WIRE_VERSION) {
     return fault("AuthError", "the ticket has version " + std::to_string(version) +
                                   ", this agent reads " + std::to_string(WIRE_VERSION));

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric._cython.groups.groups import Groups
 from fabric._cython.kernels.take import take
 from fabric._cython.kernels.top_rows import TopRows
+from fabric._cython.shuffle.groups import Groups
 from fabric.operators.expressions.arrow.frame import flat
 from fabric.operators.expressions.datafusion import held
 from fabric.operators.fragment.aggregates.segments import Bools, Ints, order_keys, valid

@@ -1,9 +1,5 @@
-// Folders with room, the bytes of an index, the life of spill files, and what is read from them.
-//
-// Bytes of an index are a magic, a CRC32C of the rest, and protobuf whose arrays are those of this
-// machine: nobody else reads them. What comes back was checked: version, checksum, whose it is, and
-// that every number stays inside.
-#include "store/spill/files.hpp"
+// Folders with room, the life of spill files, and what is read from them.
+#include "store/spill.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/record_batch.h>
@@ -14,125 +10,22 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <optional>
 #include <string_view>
 #include <system_error>
 
-#include "store/spill/codec.hpp"
+#include "store/payload.hpp"
 #include "wire/crc32c.hpp"
 #include "wire/fault.hpp"
-#include "wire/proto.hpp"
 
 namespace fabric {
 namespace {
 
-constexpr std::string_view SPILL_MAGIC = "FABSPILL", INDEX_MAGIC = "FABINDEX";
-constexpr uint32_t SPILL_VERSION = 1;
+constexpr std::string_view SPILL_MAGIC = "FABSPILL";
 
 int64_t free_bytes_of(const FilePath& folder) {
   struct statvfs found {};
   if (::statvfs(folder.c_str(), &found) != 0) return -1;
   return static_cast<int64_t>(found.f_bavail) * static_cast<int64_t>(found.f_frsize);
-}
-
-uint32_t crc32c_of_bytes(std::string_view bytes, int cpu) {
-  Crc32c crc(cpu);
-  crc.add(bytes.data(), static_cast<int64_t>(bytes.size()));
-  return crc.value();
-}
-
-template <class T>
-std::string_view bytes_of_array(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-template <class T>
-bool array_of_bytes(std::string_view bytes, std::vector<T>& out) {
-  if (bytes.size() % sizeof(T) != 0) return false;
-  out.resize(bytes.size() / sizeof(T));
-  if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
-  return true;
-}
-
-std::string encode_index(const SpillIndex& index, const OutputName& name, int cpu) {
-  ProtoWriter out;
-  out.number(1, SPILL_VERSION);
-  out.text(2, name.job);
-  out.number(3, name.edge);
-  out.number(4, name.producer.task);
-  out.number(5, name.producer.attempt);
-  for (const std::string& file : index.files) out.message(6, file);
-  for (const SpillRun& run : index.runs) {
-    ProtoWriter inner;
-    inner.number(1, run.broadcast);
-    inner.message(2, bytes_of_array(run.first));
-    inner.message(3, bytes_of_array(run.entries));
-    out.message(7, inner.bytes());
-  }
-  const uint32_t crc = crc32c_of_bytes(out.bytes(), cpu);
-  std::string bytes(INDEX_MAGIC);
-  bytes.append(reinterpret_cast<const char*>(&crc), sizeof crc);
-  return bytes + out.take();
-}
-
-bool decode_run(std::string_view bytes, size_t n_files, int32_t n_partitions, SpillRun& out) {
-  ProtoReader in(bytes);
-  bool whole = true;
-  while (whole && in.next()) {
-    if (in.field() == 1) out.broadcast = in.number() != 0;
-    if (in.field() == 2) whole = array_of_bytes(in.bytes(), out.first);
-    if (in.field() == 3) whole = array_of_bytes(in.bytes(), out.entries);
-  }
-  const size_t n = out.broadcast ? 1 : static_cast<size_t>(n_partitions);
-  return whole && in.ok() && out.first.size() == n + 1 && out.first.front() == 0 &&
-         std::is_sorted(out.first.begin(), out.first.end()) &&
-         out.first.back() == out.entries.size() &&
-         std::all_of(out.entries.begin(), out.entries.end(),
-                     [&](const SpillEntry& entry) { return entry.file < n_files; });
-}
-
-// What is wrong with the bytes goes to `wrong`.
-std::optional<SpillIndex> decode_index(std::string_view bytes, const OutputName& name,
-                                       int32_t n_partitions, int cpu, std::string& wrong) {
-  const auto refuse = [&](const char* why) {
-    wrong = why;
-    return std::nullopt;
-  };
-  uint32_t crc = 0;
-  if (bytes.size() < INDEX_MAGIC.size() + sizeof crc) return refuse("is cut off");
-  if (!bytes.starts_with(INDEX_MAGIC)) return refuse("is no index");
-  std::memcpy(&crc, bytes.data() + INDEX_MAGIC.size(), sizeof crc);
-  bytes.remove_prefix(INDEX_MAGIC.size() + sizeof crc);
-  if (crc32c_of_bytes(bytes, cpu) != crc) return refuse("is damaged: its checksum differs");
-  ProtoReader in(bytes);
-  SpillIndex found;
-  uint32_t version = 0;
-  OutputName whose;
-  std::vector<std::string_view> runs;
-  while (in.next()) {
-    switch (in.field()) {
-      case 1: version = in.number32(); break;
-      case 2: whose.job = in.text(); break;
-      case 3: whose.edge = in.number32(); break;
-      case 4: whose.producer.task = in.number32(); break;
-      case 5: whose.producer.attempt = in.number32(); break;
-      case 6: found.files.emplace_back(in.bytes()); break;
-      case 7: runs.push_back(in.bytes()); break;
-      default: break;
-    }
-  }
-  if (!in.ok()) return refuse("is damaged");
-  if (version != SPILL_VERSION) return refuse("has another version");
-  if (whose.job != name.job || whose.edge != name.edge || whose.producer != name.producer) {
-    return refuse("belongs to other rows");
-  }
-  for (const std::string_view run : runs) {
-    if (!decode_run(run, found.files.size(), n_partitions, found.runs.emplace_back())) {
-      return refuse("is damaged");
-    }
-  }
-  return found;
 }
 
 std::string head_of_file() {
@@ -184,12 +77,7 @@ int RunWriter::add(Gathered& message, int64_t n_rows, int64_t n_bytes, uint32_t 
 }
 
 int RunWriter::flush() {
-  std::vector<iovec> vectors;
-  vectors.reserve(held_.size());
-  for (const auto& piece : held_) {
-    vectors.push_back({const_cast<uint8_t*>(piece->data()), static_cast<size_t>(piece->size())});
-  }
-  const int error = disk_.write(fd_, vectors);
+  const int error = disk_.write(fd_, held_);
   held_.clear();
   held_bytes_ = 0;
   return error;
@@ -293,20 +181,13 @@ std::string SpillFiles::stem() const {
 // The number of our file in `folder`, begun when there is none.
 int SpillFiles::file_in(const FilePath& folder, uint32_t& number, OpenFile& out) {
   const std::lock_guard lock(mutex_);
-  int fd = -1;
   for (number = 0; number < files_.size(); ++number) {
     if (files_[number].parent_path() != folder) continue;
-    const int error = places_->disk().open_to_append(files_[number], 0, fd);
-    out = OpenFile(fd);
-    return error;
+    return places_->disk().open_to_append(files_[number], 0, out);
   }
   const FilePath path = folder / (stem() + ".arrows");
-  int error = places_->disk().open_to_append(path, O_EXCL, fd);
-  out = OpenFile(fd);
-  if (error != 0) return error;
-  std::string bytes = head_of_file();
-  std::vector<iovec> vectors{{bytes.data(), bytes.size()}};
-  error = places_->disk().write(fd, vectors);
+  if (const int error = places_->disk().open_to_append(path, O_EXCL, out)) return error;
+  const int error = places_->disk().write(out.fd(), head_of_file());
   if (error == 0) {
     files_.push_back(path);
   } else {
@@ -348,11 +229,9 @@ arrow::Result<bool> SpillFiles::try_run(const FilePath& folder, const Fill& fill
 
 int SpillFiles::write_index(const FilePath& folder, const std::string& bytes) {
   const FilePath path = folder / (stem() + ".index");
-  int fd = -1;
-  int error = places_->disk().open_to_append(path, O_EXCL, fd);
-  const OpenFile file(fd);
-  std::vector<iovec> vectors{{const_cast<char*>(bytes.data()), bytes.size()}};
-  if (error == 0) error = places_->disk().write(fd, vectors);
+  OpenFile file;
+  int error = places_->disk().open_to_append(path, O_EXCL, file);
+  if (error == 0) error = places_->disk().write(file.fd(), bytes);
   if (error != 0) {
     ::unlink(path.c_str());
     return error;

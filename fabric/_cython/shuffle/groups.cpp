@@ -1,5 +1,5 @@
 // Numbers of groups, by Arrow's grouper.
-#include "groups/groups.hpp"
+#include "groups.hpp"
 
 #include <arrow/array.h>
 #include <arrow/compute/exec.h>

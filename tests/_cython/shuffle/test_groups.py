@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.groups.groups import Groups
+from fabric._cython.shuffle.groups import Groups
 from tests.support.arrays import examples
 
 VALUES: list[tuple[pa.DataType, list[Any]]] = [

@@ -1,9 +1,14 @@
-// Ends the waits of calls whose clients went away, or who take too long: Flight has no call-back.
+// The calls that are open in a server: how many there may be, and how long each waits for its
+// client.
 //
-// One job: one thread a server that asks every open stream four times a second, and cancels those
-// that nobody waits for (it sleeps while no stream is open); and the clock of a call, which runs
-// while the client is to read, write or take its answer, and stands while we work.
+// One job: bound their number, of all and of one client (agents always find a place, and who has a
+// token one beside strangers), and end the waits of calls whose clients went away or take too long,
+// for which Flight has no call-back. One thread a server asks every open stream four times a
+// second, and cancels those that nobody waits for (it sleeps while no stream is open); the clock of
+// a call runs while the client is to read, write or take its answer, and stands while we work.
 #pragma once
+#include <arrow/type_fwd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -15,8 +20,44 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <unordered_map>
 
 namespace fabric {
+
+struct Limits;
+
+// Who makes a call, as far as places are given out.
+struct Guest {
+  enum class Kind { AGENT, CLIENT, STRANGER };  // a stranger has shown no token
+  Kind kind = Kind::STRANGER;
+  std::string name;    // whose calls are counted together
+  bool stream = true;  // moves rows
+};
+
+class Inside {
+ public:
+  explicit Inside(const Limits& limits);
+
+  arrow::Status enter(const Guest& guest);
+  void leave(const Guest& guest);
+  void close();
+  bool closed() const;
+  bool wait_empty(double timeout_s);
+  int64_t open() const;
+  // Grows when a stream begins or ends.
+  int64_t changes() const;
+  void set_most(int64_t most);
+
+ private:
+  arrow::Status place(const Guest& guest);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t n_ = 0, clients_ = 0, strangers_ = 0, changes_ = 0, most_;
+  const int64_t peer_most_;
+  std::unordered_map<std::string, int64_t> peers_;
+  bool closed_ = false;
+};
 
 class Watch {
  public:

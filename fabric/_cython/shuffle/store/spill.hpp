@@ -13,18 +13,18 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "store/disk.hpp"
-#include "store/gathering.hpp"
-#include "store/output_name.hpp"
+#include "store/output.hpp"
 
 namespace fabric {
 
 class SpillCodec;
-struct Where;
 
 // Folders for what memory has no room for: an agent's own, made and locked by
 // `fabric/agent/spill.py`.
@@ -78,13 +78,22 @@ struct SpillIndex {
   std::vector<SpillRun> runs;
 };
 
+// The bytes of an index are a magic, a CRC32C of the rest, and protobuf whose arrays are those of
+// this machine: nobody else reads them.
+std::string encode_index(const SpillIndex& index, const OutputName& name, int cpu);
+
+// What comes back was checked: version, checksum, whose it is, and that every number stays inside.
+// What is wrong with the bytes goes to `wrong`.
+std::optional<SpillIndex> decode_index(std::string_view bytes, const OutputName& name,
+                                       int32_t n_partitions, int cpu, std::string& wrong);
+
+constexpr uint32_t SPILL_VERSION = 1;
+
 // Bytes of a message on their way to a file.
 class Gathered final : public Gathering {
  public:
-  using Pieces = std::vector<std::shared_ptr<arrow::Buffer>>;
-
   int64_t n_bytes() const { return position_; }
-  Pieces take() { return std::move(pieces_); }
+  Buffers take() { return std::move(pieces_); }
 };
 
 // The messages of one run: bytes out in large writes, and what the index must know of each.
@@ -102,7 +111,6 @@ class RunWriter {
   int add(Gathered& message, int64_t n_rows, int64_t n_bytes, uint32_t rows_crc32c);
   int flush();
 
-  uint64_t offset() const { return offset_; }
   SpillRun take() { return std::move(run_); }
 
  private:
@@ -116,7 +124,7 @@ class RunWriter {
   uint64_t offset_;
   const int cpu_;
   SpillRun run_;
-  Gathered::Pieces held_;
+  Buffers held_;
   int64_t held_bytes_ = 0;
 };
 
@@ -128,8 +136,6 @@ class SpillFiles {
   ~SpillFiles();
   SpillFiles(const SpillFiles&) = delete;
   SpillFiles& operator=(const SpillFiles&) = delete;
-
-  const OutputName& name() const { return name_; }
 
   // Write a run by `fill(writer)`, which gives an errno and is called again for the next folder
   // when its disk turns out to be full. Nothing is left of a run that failed. One thread at a time.

@@ -1,3 +1,0 @@
-import pyarrow as pa
-
-def small_messages(batch: pa.RecordBatch, bytes_max: int = ...) -> list[pa.RecordBatch]: ...
