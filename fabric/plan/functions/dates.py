@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric.plan.durations import UNITS_MONTHS, UNITS_US
 from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault
 from fabric.plan.functions.datetime_patterns import check_pattern, read_by, tokens
@@ -24,10 +25,7 @@ from fabric.plan.functions.registry import (
 from fabric.plan.types import is_date, is_string, is_timestamp, plain
 from fabric.plan.zones import local_zone, no_zone
 
-UNITS = (
-    "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter",
-    "year",
-)  # fmt: skip
+UNITS = (*UNITS_US, *UNITS_MONTHS)
 CLOCK_UNITS = UNITS[5:]
 """Those that clocks of a zone count: a day may have 23 hours."""
 STAMP = pa.timestamp("us", "UTC")
@@ -139,11 +137,6 @@ def _to_timestamp(args: Arguments) -> Signature:
     return Signature((pa.string(),) * len(args.types), STAMP)
 
 
-def _try_to_timestamp(args: Arguments) -> Signature:
-    _strings(args)
-    return Signature((pa.string(), pa.string()), STAMP)
-
-
 def _of_time(args: Arguments) -> bool:
     return len(args.types) == 1
 
@@ -182,7 +175,7 @@ FUNCTIONS = (
              total=_of_time, text=".dt.date"),
     Function("to_timestamp", (1, 2), _to_timestamp,
              "a string as a timestamp, by a Spark pattern (constant) when given", (1,)),
-    Function("try_to_timestamp", (2, 2), _try_to_timestamp,
+    Function("try_to_timestamp", (2, 2), _to_timestamp,
              "as to_timestamp; null where the string does not fit the pattern", (1,), total=True),
     Function("add_interval", (3, 3), _add_interval, "b units (constant c) after a", (2,),
              text=".dt.add"),

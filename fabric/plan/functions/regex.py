@@ -23,7 +23,7 @@ from fabric.plan.functions.registry import (
     product,
     takes,
 )
-from fabric.plan.patterns.regex import PatternFault, Regex, check_like, parse
+from fabric.plan.patterns.regex import PatternFault, check_like, parse
 from fabric.plan.patterns.replacement import parse as parse_replacement
 from fabric.plan.patterns.replacement import parse_rust
 
@@ -56,90 +56,49 @@ def _rule(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType, check
     return rule
 
 
-def _any(pattern: str, _: tuple[object, ...]) -> None:
-    parse(pattern)
-
-
 def _like(pattern: str, _: tuple[object, ...]) -> None:
     check_like(pattern)
 
 
-def _not_empty(pattern: str) -> Regex:
-    """Engines find empty matches at different places."""
-    regex = parse(pattern)
-    if regex.empty:
-        raise PatternFault("a pattern that can match nothing")
-    return regex
+def _checked(*, rust: bool, may_be_empty: bool = False) -> _Check:
+    """A pattern, and what comes after it: what a match is replaced by, or the number of a group."""
+
+    def check(pattern: str, others: tuple[object, ...]) -> None:
+        regex = parse(pattern, rust=rust)
+        if regex.empty and not may_be_empty:  # engines find empty matches at different places
+            raise PatternFault("a pattern that can match nothing")
+        given = others[0] if others else None
+        if isinstance(given, str):
+            (parse_rust if rust else parse_replacement)(given, regex)
+        if isinstance(given, int) and not 0 <= given <= regex.n_groups:
+            raise PatternFault(f"there is no group {given}, the last is {regex.n_groups},")
+
+    return check
 
 
-def _count(pattern: str, _: tuple[object, ...]) -> None:
-    _not_empty(pattern)
-
-
-def _replace(pattern: str, others: tuple[object, ...]) -> None:
-    regex = _not_empty(pattern)
-    if others and isinstance(others[0], str):
-        parse_replacement(others[0], regex)
-
-
-def _rust(pattern: str, _: tuple[object, ...]) -> None:
-    parse(pattern, rust=True)
-
-
-def _rust_not_empty(pattern: str, _: tuple[object, ...]) -> None:
-    if parse(pattern, rust=True).empty:
-        raise PatternFault("a pattern that can match nothing")
-
-
-def _rust_replace(pattern: str, others: tuple[object, ...]) -> None:
-    regex = parse(pattern, rust=True)
-    if others and isinstance(others[0], str):
-        parse_rust(others[0], regex)
-
-
-def _rust_replace_all(pattern: str, others: tuple[object, ...]) -> None:
-    _rust_not_empty(pattern, ())
-    _rust_replace(pattern, others)
-
-
-def _rust_extract(pattern: str, others: tuple[object, ...]) -> None:
-    _check_group(parse(pattern, rust=True), others)
-
-
-def _check_group(regex: Regex, others: tuple[object, ...]) -> None:
-    if others and isinstance(others[0], int) and not 0 <= others[0] <= regex.n_groups:
-        raise PatternFault(f"there is no group {others[0]}, the last is {regex.n_groups},")
-
-
-def _extract(pattern: str, others: tuple[object, ...]) -> None:
-    _check_group(parse(pattern), others)
-
-
-def _extract_all(pattern: str, others: tuple[object, ...]) -> None:
-    _check_group(_not_empty(pattern), others)
-
-
+_JAVA, _ANY_JAVA = _checked(rust=False), _checked(rust=False, may_be_empty=True)
+_RUST, _ANY_RUST = _checked(rust=True), _checked(rust=True, may_be_empty=True)
 _FIXED: tuple[tuple[str, tuple[pa.DataType, ...], pa.DataType, _Check, str], ...] = (
-    ("regexp_contains", (S, S), pa.bool_(), _any, "whether pattern b matches anywhere in a"),
+    ("regexp_contains", (S, S), pa.bool_(), _ANY_JAVA, "whether pattern b matches anywhere in a"),
     ("like", (S, S), pa.bool_(), _like, "whether a is like b: % any text, _ any character"),
     ("ilike", (S, S), pa.bool_(), _like, "whether a is like b when both are in lower case"),
-    ("regexp_extract", (S, S, I), S, _extract,
+    ("regexp_extract", (S, S, I), S, _ANY_JAVA,
      "group c (0: all) of the first match of pattern b, empty when there is none"),
-    ("regexp_extract_all", (S, S, I), pa.list_(S), _extract_all,
+    ("regexp_extract_all", (S, S, I), pa.list_(S), _JAVA,
      "group c (0: all) of every match of pattern b"),
-    ("regexp_replace", (S, S, S), S, _replace,
+    ("regexp_replace", (S, S, S), S, _JAVA,
      "every match of pattern b replaced by c, where $1 is the first group"),
-    ("regexp_count", (S, S), I, _count, "how often pattern b matches"),
-    ("pattern_contains", (S, S), pa.bool_(), _rust, "whether pattern b of Rust matches in a"),
-    ("pattern_extract", (S, S, I), S, _rust_extract,
+    ("regexp_count", (S, S), I, _JAVA, "how often pattern b matches"),
+    ("pattern_contains", (S, S), pa.bool_(), _ANY_RUST, "whether pattern b of Rust matches in a"),
+    ("pattern_extract", (S, S, I), S, _ANY_RUST,
      "group c (0: all) of the first match of pattern b of Rust, null when there is none"),
-    ("pattern_extract_all", (S, S), pa.list_(S), _rust_not_empty,
+    ("pattern_extract_all", (S, S), pa.list_(S), _RUST,
      "every match of pattern b of Rust"),
-    ("pattern_replace", (S, S, S), S, _rust_replace,
+    ("pattern_replace", (S, S, S), S, _ANY_RUST,
      "the first match of pattern b of Rust replaced by c, where $1 is the first group"),
-    ("pattern_replace_all", (S, S, S), S, _rust_replace_all,
+    ("pattern_replace_all", (S, S, S), S, _RUST,
      "every match of pattern b of Rust replaced by c, where $1 is the first group"),
-    ("pattern_count", (S, S), I, _rust_not_empty, "how often pattern b of Rust matches"),
+    ("pattern_count", (S, S), I, _RUST, "how often pattern b of Rust matches"),
 )  # fmt: skip
 FUNCTIONS = tuple(
     Function(

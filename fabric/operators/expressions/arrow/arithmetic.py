@@ -24,6 +24,7 @@ from fabric.operators.expressions.arrow.bound import (
     Request,
     Values,
     numeric_kernel,
+    simple,
 )
 from fabric.operators.expressions.arrow.math import IMPLEMENTATIONS as FUNCTIONS_OF_FLOATS
 
@@ -34,22 +35,15 @@ def _arithmetic(request: Request) -> Bound:
     return Bound(getattr(pc, request.name + checked))
 
 
-def _divide(_: Request) -> Bound:
-    def kernel(left: Datum, right: Datum) -> Datum:
-        refuse_zero(left, right)
-        return pc.divide(left, right)
-
-    return Bound(kernel, order="right")
+def _divide(left: Datum, right: Datum) -> Datum:
+    refuse_zero(left, right)
+    return pc.divide(left, right)
 
 
-def _floor_divide(_: Request) -> Bound:
+def _floor_divide(left: Datum, right: Datum) -> Datum:
     """Truncates; the smallest integer by -1 overflows."""
-
-    def kernel(left: Datum, right: Datum) -> Datum:
-        refuse_zero(left, right)
-        return pc.divide_checked(left, _no_zero(right))
-
-    return Bound(kernel, order="right")
+    refuse_zero(left, right)
+    return pc.divide_checked(left, _no_zero(right))
 
 
 def _by_values(request: Request, compute: Callable[[Values, Values], Values]) -> Bound:
@@ -158,8 +152,8 @@ def _by_type(plain: Implementation) -> Implementation:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     **dict.fromkeys(("add", "subtract", "multiply", "negate", "abs"), _by_type(_arithmetic)),
-    "divide": _by_type(_divide),
-    "floor_divide": _by_type(_floor_divide),
+    "divide": _by_type(simple(_divide, order="right")),
+    "floor_divide": _by_type(simple(_floor_divide, order="right")),
     "modulo": _by_type(_modulo),
     "pmod": _by_type(_modulo),
     "floor_quotient": _by_type(_floored),

@@ -80,13 +80,21 @@ class Request:
             )
         return found[0]
 
+    @property
+    def others(self) -> tuple[Any, ...] | None:
+        """The values of all operands but the first; None when one is null, or no constant."""
+        if None in self.constants[1:]:
+            return None
+        values = tuple(found[0] for found in self.constants[1:] if found is not None)
+        return None if None in values else values
+
 
 Implementation = Callable[[Request], Bound]
 
 
-def simple(kernel: Kernel, *, array: int | None = None) -> Implementation:
+def simple(kernel: Kernel, *, order: Order = "left", array: int | None = None) -> Implementation:
     """The same kernel whatever the types of the operands."""
-    return lambda _: Bound(kernel, array=array)
+    return lambda _: Bound(kernel, order, array)
 
 
 def all_null(request: Request, array: int = 0) -> Bound:
@@ -171,6 +179,16 @@ def by_value(values: pa.Array, function: Callable[[Any], Any], dtype: pa.DataTyp
     encoded = values.dictionary_encode()
     answers = [function(value) for value in encoded.dictionary.to_pylist()]
     return pa.array(answers, dtype).take(encoded.indices)
+
+
+def each(function: Callable[[Any], Any]) -> Implementation:
+    """A function of each different value of the first operand."""
+
+    def implementation(request: Request) -> Bound:
+        dtype = request.result
+        return Bound(lambda value, *_: by_value(value, function, dtype), array=0)
+
+    return implementation
 
 
 def by_row(

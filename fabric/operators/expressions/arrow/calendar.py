@@ -29,17 +29,15 @@ from fabric.operators.expressions.arrow.civil import (
     DAY_US,
     civil_from_days,
     days_from_civil,
+    first_of_months,
     month_length,
+    months_later,
 )
+from fabric.plan.durations import UNITS_MONTHS, UNITS_US
 from fabric.plan.functions.calendar import DAY_NAMES
 
 _INT32 = np.iinfo(np.int32)
 _DAYS_MAX = 106_751_991
-_UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12}
-_UNIT_US = {
-    "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000,
-    "hour": 3_600_000_000, "day": DAY_US, "week": 7 * DAY_US,
-}  # fmt: skip
 _MILLION = Decimal(1_000_000)
 _MONTH_SECONDS = 31 * 86_400
 
@@ -56,10 +54,7 @@ def _trunc(request: Request) -> Bound:
     def compute(days: Values) -> Values:
         if unit == "week":
             return days.astype(np.int64) - weekday(days)
-        year, month, _ = civil_from_days(days)
-        size = _UNIT_MONTHS[unit]
-        first = (month - 1) // size * size + 1
-        return days_from_civil(year, first, np.ones_like(first))
+        return first_of_months(days, UNITS_MONTHS[unit])
 
     return _by_constant(request, unit, compute)
 
@@ -96,11 +91,7 @@ def _date_diff(end: Values, start: Values) -> Values:
 
 
 def _add_months(days: Values, months: Values) -> Values:
-    year, month, day = civil_from_days(days)
-    total = year * 12 + (month - 1) + months.astype(np.int64)
-    year, month = total // 12, total % 12 + 1
-    moved = days_from_civil(year, month, np.minimum(day, month_length(year, month)))
-    return _as_days(moved)
+    return _as_days(months_later(days, months.astype(np.int64)))
 
 
 def _as_days(days: Values) -> Values:
@@ -144,9 +135,9 @@ def _timestamp_diff(request: Request) -> Bound:
         return all_null(request, 1)
 
     def compute(start: Values, end: Values) -> Values:
-        if unit in _UNIT_MONTHS:
-            return _truncated(_whole_months(start, end), _UNIT_MONTHS[unit])
-        return _units_apart(start, end, _UNIT_US[unit])
+        if unit in UNITS_MONTHS:
+            return _truncated(_whole_months(start, end), UNITS_MONTHS[unit])
+        return _units_apart(start, end, UNITS_US[unit])
 
     return Bound(numeric_kernel(compute, request.result, index=[1, 2]))
 

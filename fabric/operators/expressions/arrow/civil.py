@@ -55,6 +55,38 @@ def days_from_civil(year: Values, month: Values, day: Values) -> Values:
     return days
 
 
+def first_of_months(days: Values, size: int) -> Values:
+    """The first day of the month, or of the `size` months, that each day lies in.
+
+    >>> first_of_months(np.array([100]), 3).tolist()
+    [90]
+    """
+    year, month, _ = civil_from_days(days)
+    first = (month - 1) // size * size + 1
+    return days_from_civil(year, first, np.ones_like(first))
+
+
+def months_later(days: Values, months: Values) -> Values:
+    """The same day so many months later, cut to the length of the month.
+
+    >>> months_later(np.array([30]), np.array([1])).tolist()
+    [58]
+    """
+    year, month, day = civil_from_days(days)
+    total = year * 12 + (month - 1) + months
+    year, month = total // 12, total % 12 + 1
+    return days_from_civil(year, month, np.minimum(day, month_length(year, month)))
+
+
+def day_in_year(days: Values) -> Values:
+    """0 is January 1st.
+
+    >>> day_in_year(np.array([364, 365])).tolist()
+    [364, 0]
+    """
+    return days - first_of_months(days, 12)
+
+
 def month_length(year: Values, month: Values) -> Values:
     """Days in a month.
 

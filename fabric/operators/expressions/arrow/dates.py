@@ -29,25 +29,17 @@ from fabric.operators.expressions.arrow.casts import cast_kernel
 from fabric.operators.expressions.arrow.civil import (
     DAY_US,
     civil_from_days,
-    days_from_civil,
+    day_in_year,
     days_of,
-    month_length,
+    first_of_months,
+    months_later,
 )
 from fabric.operators.expressions.arrow.datetime_patterns import parser, writer
 from fabric.operators.expressions.arrow.zones import to_wall
+from fabric.plan.durations import UNITS_MONTHS, UNITS_US
 from fabric.plan.functions.dates import CLOCK_UNITS
 from fabric.plan.zones import local_zone, zone_rules
 
-_UNIT_US = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": DAY_US,
-    "week": 7 * DAY_US,
-}
-_UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _Add = Callable[[pa.Array, pa.Array, str], pa.Array]
 _NO_UNITS = pa.scalar(None, pa.int64())
 _MONTHS_MAX = 178_956_970
@@ -76,7 +68,7 @@ def _part(index: int) -> Callable[[pa.Array], Values]:
 
 
 def _clock(unit: str, modulus: int) -> Callable[[pa.Array], Values]:
-    return lambda value: to_numpy(value) // _UNIT_US[unit] % modulus
+    return lambda value: to_numpy(value) // UNITS_US[unit] % modulus
 
 
 def _day_of_week(value: pa.Array) -> Values:
@@ -92,14 +84,7 @@ def _weekday(value: pa.Array) -> Values:
 def _week(value: pa.Array) -> Values:
     """A week belongs to the year its Thursday is in."""
     days = days_of(value).astype(np.int64)
-    return _day_in_year(days - weekday(days) + 3) // 7 + 1
-
-
-def _day_in_year(days: Values) -> Values:
-    """0 is January 1st."""
-    year, _, _ = civil_from_days(days)
-    first = np.ones_like(year)
-    return days - days_from_civil(year, first, first)
+    return day_in_year(days - weekday(days) + 3) // 7 + 1
 
 
 def _date_trunc(request: Request) -> Bound:
@@ -107,7 +92,9 @@ def _date_trunc(request: Request) -> Bound:
     zone = local_zone(request.operands[1])
 
     def start_of(micros: Values) -> Values:
-        return _month_start(micros, unit) if unit in _UNIT_MONTHS else _unit_start(micros, unit)
+        if unit in UNITS_MONTHS:
+            return first_of_months(micros // DAY_US, UNITS_MONTHS[unit]) * DAY_US
+        return _unit_start(micros, unit)
 
     def by_clocks(micros: Values) -> Values:
         """The beginning of an hour is so long ago as clocks say; a day begins when they first show
@@ -130,23 +117,16 @@ def _date_trunc(request: Request) -> Bound:
 
 def _unit_start(micros: Values, unit: str) -> Values:
     """Weeks begin on Monday; day 4 was the first one."""
-    size = _UNIT_US[unit]
+    size = UNITS_US[unit]
     shift = 4 * DAY_US if unit == "week" else 0
     return (micros - shift) // size * size + shift
-
-
-def _month_start(micros: Values, unit: str) -> Values:
-    year, month, _ = civil_from_days(micros // DAY_US)
-    size = _UNIT_MONTHS[unit]
-    first = (month - 1) // size * size + 1
-    return days_from_civil(year, first, np.ones_like(first)) * DAY_US
 
 
 def _add_interval(request: Request) -> Bound:
     """Quantity first: Spark looks at it before the timestamp."""
     unit = request.constant(2)
     zone = local_zone(request.operands[0])
-    add: _Add = _add_months if unit in _UNIT_MONTHS else _add_fixed
+    add: _Add = _add_months if unit in UNITS_MONTHS else _add_fixed
     if zone is not None and unit in CLOCK_UNITS:
         add = _by_clocks(add, zone)
 
@@ -169,23 +149,20 @@ def _by_clocks(add: _Add, zone: str) -> _Add:
 
 
 def _add_fixed(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
-    shift = pc.multiply_checked(number, pa.scalar(_UNIT_US[unit]))
+    shift = pc.multiply_checked(number, pa.scalar(UNITS_US[unit]))
     return pc.add_checked(value.view(pa.int64()), shift).view(value.type)
 
 
 def _add_months(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
     """The day is cut to the length of the month it ends in. Where `value` is null `number` is."""
     months = to_numpy(pc.fill_null(number, 0))
-    limit = _MONTHS_MAX * 12 // _UNIT_MONTHS[unit] + 1
+    limit = _MONTHS_MAX * 12 // UNITS_MONTHS[unit] + 1
     if np.any(np.abs(months) > limit):
         raise ExpressionError(f"overflow: too many {unit}s")
     micros = to_numpy(value)
     days = micros // DAY_US
-    year, month, day = civil_from_days(days)
-    total = year * 12 + (month - 1) + months * _UNIT_MONTHS[unit]
-    year, month = total // 12, total % 12 + 1
-    day = np.minimum(day, month_length(year, month))
-    moved = from_numpy(days_from_civil(year, month, day), pa.int64(), pc.is_valid(number))
+    later = months_later(days, months * UNITS_MONTHS[unit])
+    moved = from_numpy(later, pa.int64(), pc.is_valid(number))
     time = from_numpy(micros - days * DAY_US, pa.int64())
     start = pc.multiply_checked(moved, pa.scalar(DAY_US))
     return pc.add_checked(start, time).view(value.type)
@@ -228,7 +205,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "quarter": _whole(lambda value: (civil_from_days(days_of(value))[1] + 2) // 3),
     "week": _whole(_week),
     "weekday": _whole(_weekday),
-    "day_of_year": _whole(lambda value: _day_in_year(days_of(value).astype(np.int64)) + 1),
+    "day_of_year": _whole(lambda value: day_in_year(days_of(value).astype(np.int64)) + 1),
     "hour": _whole(_clock("hour", 24)),
     "minute": _whole(_clock("minute", 60)),
     "second": _whole(_clock("second", 60)),

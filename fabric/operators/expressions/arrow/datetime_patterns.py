@@ -25,6 +25,7 @@ from fabric.operators.expressions.arrow.calendar import weekday
 from fabric.operators.expressions.arrow.civil import (
     DAY_US,
     civil_from_days,
+    day_in_year,
     days_from_civil,
     month_length,
 )
@@ -144,11 +145,6 @@ class _Times:
         self.clock = micros - self.days * DAY_US
         self.year, self.month, self.day = civil_from_days(self.days)
 
-    def day_of_year(self) -> Values:
-        """1 is January 1st."""
-        first = np.ones_like(self.year)
-        return self.days - days_from_civil(self.year, first, first) + 1
-
     def hour(self) -> Values:
         """0 to 23."""
         hour: Values = self.clock // _HOUR_US
@@ -194,7 +190,7 @@ def _column(letters: str, times: _Times) -> pa.Array:
 _NUMBERS: dict[str, Callable[[_Times], Values]] = {
     "M": lambda times: times.month,
     "d": lambda times: times.day,
-    "D": _Times.day_of_year,
+    "D": lambda times: day_in_year(times.days) + 1,
     "Q": lambda times: (times.month + 2) // 3,
     "H": _Times.hour,
     "k": lambda times: (times.hour() + 23) % 24 + 1,

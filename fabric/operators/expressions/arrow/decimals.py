@@ -22,7 +22,8 @@ CONTEXT = Context(prec=200, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _NEGATED = Context(prec=34, rounding=decimal.ROUND_HALF_EVEN)
 AWAY, TO_EVEN = "half_towards_infinity", "half_to_even"
 """How Arrow calls the two ways to round what lies in the middle."""
-_DIGITS_MAX = 76
+DIGITS_MAX = 76
+"""Of a decimal256."""
 _DIVISION_SCALE = 38
 """Spark divides to 38 fraction digits, and rounds that again to the result's scale."""
 
@@ -63,7 +64,7 @@ def _exact(request: Request) -> Kernel:
         digits, kernel = scale + whole + 1, pc.add if request.name == "add" else pc.subtract
     if digits <= request.result.precision:
         return kernel
-    if digits > _DIGITS_MAX:
+    if digits > DIGITS_MAX:
         return _by_row(_PYTHON[request.name], request.result)
 
     def exact(a: Datum, b: Datum) -> Datum:
@@ -74,8 +75,9 @@ def _exact(request: Request) -> Kernel:
 
 
 def wide(value: Datum) -> Datum:
-    """The same decimals with room for 76 digits; Arrow rounds wrongly where there is none."""
-    return value.cast(pa.decimal256(_DIGITS_MAX, value.type.scale))
+    """The same numbers with room for 76 digits; Arrow rounds wrongly where there is none."""
+    scale = 0 if t.is_integer(value.type) else value.type.scale
+    return value.cast(pa.decimal256(DIGITS_MAX, scale))
 
 
 _PYTHON: dict[str, Callable[[Decimal, Decimal], Decimal]] = {

@@ -9,8 +9,6 @@ import base64
 import binascii
 import hashlib
 import zlib
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +24,9 @@ from fabric.operators.expressions.arrow.bound import (
     all_null,
     arrays,
     bad_value,
-    by_value,
+    each,
     from_numpy,
+    simple,
 )
 
 _LINE = 76
@@ -38,14 +37,6 @@ _BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2028\u2029\u205f\u3000" + "".join(
 _NO_BLANKS = dict.fromkeys(map(ord, _BLANKS))
 """What Java calls white space."""
 _ALL_BITS = (1 << 64) - 1
-
-
-def _each(function: Callable[[Any], Any]) -> Implementation:
-    def implementation(request: Request) -> Bound:
-        dtype = request.result
-        return Bound(lambda value, *_: by_value(value, function, dtype), array=0)
-
-    return implementation
 
 
 def to_base64(data: bytes) -> str:
@@ -98,8 +89,8 @@ def strict_from_hex(text: str) -> bytes:
 
 def _hex(request: Request) -> Bound:
     if t.is_integer(request.operands[0]):
-        return _each(lambda number: f"{number & _ALL_BITS:X}")(request)
-    return _each(lambda data: data.hex().upper())(request)
+        return each(lambda number: f"{number & _ALL_BITS:X}")(request)
+    return each(lambda data: data.hex().upper())(request)
 
 
 def _sha2(request: Request) -> Bound:
@@ -107,7 +98,7 @@ def _sha2(request: Request) -> Bound:
     if bits is None:
         return all_null(request)
     name = f"sha{bits or 256}"
-    return _each(lambda data: hashlib.new(name, data).hexdigest())(request)
+    return each(lambda data: hashlib.new(name, data).hexdigest())(request)
 
 
 def row_hash(*values: Datum) -> pa.Array:
@@ -120,20 +111,16 @@ def row_hash(*values: Datum) -> pa.Array:
     return from_numpy(hashes.view(np.int64), pa.int64())
 
 
-def _hash(_: Request) -> Bound:
-    return Bound(row_hash, order="all")
-
-
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    "base64": _each(to_base64),
-    "unbase64": _each(from_base64),
+    "base64": each(to_base64),
+    "unbase64": each(from_base64),
     "hex": _hex,
-    "unhex": _each(from_hex),
-    "decode_hex": _each(strict_from_hex),
-    "bin": _each(lambda number: f"{number & _ALL_BITS:b}"),
-    "md5": _each(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
-    "sha1": _each(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
+    "unhex": each(from_hex),
+    "decode_hex": each(strict_from_hex),
+    "bin": each(lambda number: f"{number & _ALL_BITS:b}"),
+    "md5": each(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
+    "sha1": each(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
     "sha2": _sha2,
-    "crc32": _each(zlib.crc32),
-    "hash": _hash,
+    "crc32": each(zlib.crc32),
+    "hash": simple(row_hash, order="all"),
 }

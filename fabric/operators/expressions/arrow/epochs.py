@@ -19,17 +19,11 @@ from fabric.operators.expressions.arrow.bound import (
     Values,
     numeric,
 )
+from fabric.plan.durations import UNITS_US
+from fabric.plan.functions.epochs import TOTALS
 
 _SECOND = 1_000_000
 _STAMP = pa.timestamp("us")
-_MICROS = {
-    "days": 86_400_000_000,
-    "hours": 3_600_000_000,
-    "minutes": 60_000_000,
-    "seconds": 1_000_000,
-    "milliseconds": 1_000,
-    "microseconds": 1,
-}
 
 
 def _part(per_micro: int, micros: int) -> Implementation:
@@ -107,5 +101,5 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "timestamp_seconds": _scaled(_SECOND),
     "timestamp_millis": _scaled(1_000),
     "timestamp_micros": _viewed,
-    **{f"total_{unit}": _total(size) for unit, size in _MICROS.items()},
+    **{f"total_{unit}": _total(UNITS_US[unit.removesuffix("s")]) for unit in TOTALS},
 }

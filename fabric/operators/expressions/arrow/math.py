@@ -27,6 +27,7 @@ from fabric.operators.expressions.arrow.bound import (
     Values,
     arrays,
     from_numpy,
+    numeric,
     numeric_kernel,
     simple,
     to_numpy,
@@ -112,20 +113,14 @@ def _shift(request: Request) -> Bound:
     return Bound(numeric_kernel(compute, dtype))
 
 
-def _bit_count(_: Request) -> Bound:
-    def compute(numbers: Values) -> Values:
-        bits = np.unpackbits(numbers.view(np.uint8).reshape(-1, 8), axis=1)
-        counts: Values = bits.sum(axis=1)
-        return counts
-
-    return Bound(numeric_kernel(compute, pa.int32()), array=0)
+def _bit_count(numbers: Values) -> Values:
+    bits = np.unpackbits(numbers.view(np.uint8).reshape(-1, 8), axis=1)
+    counts: Values = bits.sum(axis=1)
+    return counts
 
 
-def _random(_: Request) -> Bound:
-    def drawn(values: Datum, _: Datum) -> pa.Array:
-        return pa.array(np.random.default_rng().random(len(values)))
-
-    return Bound(drawn, order="all", array=0)
+def _random(values: Datum, _: Datum) -> pa.Array:
+    return pa.array(np.random.default_rng().random(len(values)))
 
 
 def poisson(quantiles: Datum, expected: Datum) -> pa.Array:
@@ -176,7 +171,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "factorial": simple(_factorial),
     "width_bucket": simple(_width_bucket),
     **dict.fromkeys(("shift_left", "shift_right", "shift_right_unsigned"), _shift),
-    "bit_count": _bit_count,
-    "random": _random,
-    "poisson": lambda _: Bound(poisson, order="all"),
+    "bit_count": numeric(_bit_count, array=0),
+    "random": simple(_random, order="all", array=0),
+    "poisson": simple(poisson, order="all"),
 }

@@ -47,8 +47,16 @@ def with_pattern(make: Callable[[Request, str], Kernel]) -> Implementation:
     return implementation
 
 
-def _contains(_: Request, pattern: str) -> Kernel:
-    text = parse(pattern).re2()
+def _parsed(request: Request, pattern: str) -> Regex:
+    """As Rust reads it, or as Java does: that is always RE2's."""
+    return parse(pattern, rust=request.name.startswith("pattern_"))
+
+
+def _contains(request: Request, pattern: str) -> Kernel:
+    regex = _parsed(request, pattern)
+    if not regex.is_re2:
+        return _by_python(regex, lambda found, text: bool(found.search(text)), request.result)
+    text = regex.re2()
     return lambda value: pc.match_substring_regex(value, pattern=text)
 
 
@@ -81,8 +89,13 @@ def _replaced(regex: Regex, rewrite: str) -> Kernel:
     return lambda value: pc.replace_substring_regex(value, pattern=text, replacement=rewrite)
 
 
-def _count(_: Request, pattern: str) -> Kernel:
-    return n_matches(parse(pattern))
+def _count(request: Request, pattern: str) -> Kernel:
+    regex = _parsed(request, pattern)
+    if regex.is_re2:
+        return n_matches(regex)
+    return _by_python(
+        regex, lambda found, text: sum(1 for _ in found.finditer(text)), request.result
+    )
 
 
 def n_matches(regex: Regex) -> Kernel:
@@ -92,7 +105,14 @@ def n_matches(regex: Regex) -> Kernel:
 
 
 def _extract_all(request: Request, pattern: str) -> Kernel:
-    return all_matches(parse(pattern), request.constant(2))
+    regex = _parsed(request, pattern)
+    if regex.is_re2:
+        return all_matches(regex, request.constant(2) if len(request.operands) == 3 else 0)
+
+    def one(found: Found, text: str) -> list[str]:
+        return [match[0] for match in found.finditer(text)]
+
+    return _by_python(regex, one, request.result)
 
 
 def all_matches(regex: Regex, group: int) -> Kernel:
@@ -131,14 +151,6 @@ def _by_python(regex: Regex, one: Callable[[Found, str], Any], dtype: pa.DataTyp
     return lambda value: by_value(value, lambda text: one(found, text), dtype)
 
 
-def _rust_contains(request: Request, pattern: str) -> Kernel:
-    regex = parse(pattern, rust=True)
-    if not regex.is_re2:
-        return _by_python(regex, lambda found, text: bool(found.search(text)), request.result)
-    text = regex.re2()
-    return lambda value: pc.match_substring_regex(value, pattern=text)
-
-
 def _rust_extract(request: Request, pattern: str) -> Kernel:
     regex, group = parse(pattern, rust=True), request.constant(2)
 
@@ -161,17 +173,6 @@ def _rust_extract(request: Request, pattern: str) -> Kernel:
     return kernel
 
 
-def _rust_extract_all(request: Request, pattern: str) -> Kernel:
-    regex = parse(pattern, rust=True)
-    if regex.is_re2:
-        return all_matches(regex, 0)
-
-    def one(found: Found, text: str) -> list[str]:
-        return [match[0] for match in found.finditer(text)]
-
-    return _by_python(regex, one, request.result)
-
-
 def _rust_replace(n_most: int) -> Callable[[Request, str], Kernel]:
     """`n_most` matches from the left, 0 for all, as `re.sub` counts."""
 
@@ -191,15 +192,6 @@ def _rust_replace(n_most: int) -> Callable[[Request, str], Kernel]:
     return make
 
 
-def _rust_count(request: Request, pattern: str) -> Kernel:
-    regex = parse(pattern, rust=True)
-    if regex.is_re2:
-        return n_matches(regex)
-    return _by_python(
-        regex, lambda found, text: sum(1 for _ in found.finditer(text)), request.result
-    )
-
-
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "regexp_contains": with_pattern(_contains),
     "regexp_extract": with_pattern(_extract),
@@ -208,10 +200,10 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "regexp_count": with_pattern(_count),
     "like": with_pattern(_like),
     "ilike": with_pattern(_ilike),
-    "pattern_contains": with_pattern(_rust_contains),
+    "pattern_contains": with_pattern(_contains),
     "pattern_extract": with_pattern(_rust_extract),
-    "pattern_extract_all": with_pattern(_rust_extract_all),
+    "pattern_extract_all": with_pattern(_extract_all),
     "pattern_replace": with_pattern(_rust_replace(1)),
     "pattern_replace_all": with_pattern(_rust_replace(0)),
-    "pattern_count": with_pattern(_rust_count),
+    "pattern_count": with_pattern(_count),
 }

@@ -20,6 +20,7 @@ from fabric.operators.expressions.arrow.bound import (
     Request,
     by_row,
     by_value,
+    simple,
 )
 
 _INT32_MAX = (1 << 31) - 1
@@ -33,7 +34,7 @@ def _case(same_length: Kernel, convert: Callable[[str], str]) -> Implementation:
     read wrong bytes where the first offset is not 0, as in every slice that comes from Rust.
     """
 
-    return lambda _: Bound(_cased(same_length, convert))
+    return simple(_cased(same_length, convert))
 
 
 def _cased(same_length: Kernel, convert: Callable[[str], str]) -> Kernel:
@@ -58,12 +59,12 @@ def _trim(kernel: Callable[..., Datum], strip: Callable[[str, str], str]) -> Imp
     """Only spaces, no tabs; or any of some characters."""
 
     def implementation(request: Request) -> Bound:
-        given = request.constants[1] if len(request.operands) == 2 else (" ",)
-        if given is None or given[0] is None:
+        if (given := request.others) is None:
             return Bound(by_row(lambda text, of: strip(text, of) if of else text, pa.string()))
-        if given[0] == "":
+        (characters,) = given or (" ",)
+        if characters == "":
             return Bound(lambda value, _: value, array=0)
-        return Bound(lambda value, *_: kernel(value, characters=given[0]), array=0)
+        return Bound(lambda value, *_: kernel(value, characters=characters), array=0)
 
     return implementation
 
@@ -80,11 +81,9 @@ def substring_of(text: str, start: int, length: int = _INT32_MAX) -> str:
 
 
 def _substring(request: Request) -> Bound:
-    by_rows = by_row(substring_of, pa.string())
-    if any(constant is None or constant[0] is None for constant in request.constants[1:]):
-        return Bound(by_rows)
-    start = request.constant(1)
-    length = request.constant(2) if len(request.operands) == 3 else _INT32_MAX
+    if (given := request.others) is None:
+        return Bound(by_row(substring_of, pa.string()))
+    start, length = given if len(given) == 2 else (*given, _INT32_MAX)
     begin = start - 1 if start > 0 else start
     end: int | None = begin + length
     if begin < 0 and begin + length >= 0:
@@ -108,11 +107,9 @@ def _search(kernel: Callable[..., Datum], test: Callable[[str, str], bool]) -> I
     """A kernel for a constant pattern, rows for others."""
 
     def implementation(request: Request) -> Bound:
-        by_rows = by_row(test, pa.bool_())
-        constant = request.constants[1]
-        if constant is None or constant[0] is None:
-            return Bound(by_rows)
-        return Bound(lambda value, _: kernel(value, pattern=constant[0]), array=0)
+        if (given := request.others) is None:
+            return Bound(by_row(test, pa.bool_()))
+        return Bound(lambda value, _: kernel(value, pattern=given[0]), array=0)
 
     return implementation
 
@@ -123,21 +120,19 @@ def replaced(text: str, old: str, new: str) -> str:
 
 
 def _replace(request: Request) -> Bound:
-    by_rows = by_row(replaced, pa.string())
-    old, new = request.constants[1:]
-    if old is None or new is None or old[0] is None or new[0] is None:
-        return Bound(by_rows)
-
-    if old[0] == "":
+    if (given := request.others) is None:
+        return Bound(by_row(replaced, pa.string()))
+    old, new = given
+    if old == "":
         return Bound(lambda value, *_: value, array=0)
     return Bound(
-        lambda value, *_: pc.replace_substring(value, pattern=old[0], replacement=new[0]), array=0
+        lambda value, *_: pc.replace_substring(value, pattern=old, replacement=new), array=0
     )
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "upper": _case(pc.utf8_upper, str.upper),
-    "lower": lambda _: Bound(lower),
+    "lower": simple(lower),
     "length": _length,
     "trim": _trim(pc.utf8_trim, str.strip),
     "ltrim": _trim(pc.utf8_ltrim, str.lstrip),

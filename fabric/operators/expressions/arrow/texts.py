@@ -18,7 +18,8 @@ from fabric.operators.expressions.arrow.bound import (
     Request,
     arrays,
     by_row,
-    by_value,
+    each,
+    simple,
 )
 
 _SOUNDS = {
@@ -31,27 +32,14 @@ _SILENT = "HW"
 _SOUNDEX_LENGTH = 4
 
 
-def _each(function: Callable[[Any], Any]) -> Implementation:
-    """A function of each different value of the only argument."""
-
-    def implementation(request: Request) -> Bound:
-        return Bound(lambda value: by_value(value, function, request.result), array=0)
-
-    return implementation
-
-
 def _rows(function: Callable[..., Any]) -> Implementation:
     """A function of the values of a row; by different first values when the others are constant."""
 
     def implementation(request: Request) -> Bound:
-        dtype, others = request.result, request.constants[1:]
-        if None in others or any(value == (None,) for value in others):
-            return Bound(by_row(function, dtype))
-        values = [value[0] for value in others if value is not None]
-        return Bound(
-            lambda first, *_: by_value(first, lambda text: function(text, *values), dtype),
-            array=0,
-        )
+        others = request.others
+        if others is None:
+            return Bound(by_row(function, request.result))
+        return each(lambda text: function(text, *others))(request)
 
     return implementation
 
@@ -181,22 +169,18 @@ def soundex(text: str) -> str:
     return found.ljust(_SOUNDEX_LENGTH, "0")
 
 
-def _concat_ws(request: Request) -> Bound:
+def _concat_ws(separator: Datum, *parts: Datum) -> Datum:
     """Parts that are null are left out; null when the separator is."""
-
-    def kernel(separator: Datum, *parts: Datum) -> Datum:
-        if not parts:
-            return pc.if_else(pc.is_valid(separator), "", separator)
-        _, first, *others = arrays(separator, *parts)
-        nothing = pc.is_null(pc.coalesce(first, *others))  # such a row Arrow 25 leaves out
-        first = pc.if_else(nothing, "", first)
-        return pc.binary_join_element_wise(first, *others, separator, null_handling="skip")
-
-    return Bound(kernel, order="all")
+    if not parts:
+        return pc.if_else(pc.is_valid(separator), "", separator)
+    _, first, *others = arrays(separator, *parts)
+    nothing = pc.is_null(pc.coalesce(first, *others))  # such a row Arrow 25 leaves out
+    first = pc.if_else(nothing, "", first)
+    return pc.binary_join_element_wise(first, *others, separator, null_handling="skip")
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    "initcap": _each(initcap),
+    "initcap": each(initcap),
     "lpad": _rows(lpad),
     "rpad": _rows(rpad),
     "repeat": _rows(lambda text, n_times: text * n_times),
@@ -204,9 +188,9 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "split_part": _rows(split_part),
     "translate": _rows(translate),
     "instr": _rows(instr),
-    "concat_ws": _concat_ws,
-    "ascii": _each(lambda text: ord(text[0]) if text else 0),
-    "chr": _each(to_chr),
+    "concat_ws": simple(_concat_ws, order="all"),
+    "ascii": each(lambda text: ord(text[0]) if text else 0),
+    "chr": each(to_chr),
     "levenshtein": _rows(levenshtein),
-    "soundex": _each(soundex),
+    "soundex": each(soundex),
 }

@@ -26,7 +26,7 @@ from fabric.operators.expressions.arrow.bound import (
 from fabric.plan.zones import zone_rules
 
 _FAR = 1 << 62
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MICROS = 1_000_000
 
 
@@ -49,7 +49,7 @@ def to_instants(value: pa.Array, zone: str) -> pa.Array:
 
 
 def _moved(value: pa.Array, move: Callable[[Values], Values], result: pa.DataType) -> pa.Array:
-    per_second = _PER_SECOND[value.type.unit]
+    per_second = PER_SECOND[value.type.unit]
     numbers = to_numpy(value)
     valid = pc.is_valid(value) if value.null_count else None
     limit = np.iinfo(np.int64).max // _MICROS

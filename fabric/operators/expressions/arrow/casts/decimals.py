@@ -22,10 +22,9 @@ from fabric.operators.expressions.arrow.casts.numbers import (
     checked,
     limits,
 )
-from fabric.operators.expressions.arrow.decimals import half_up
+from fabric.operators.expressions.arrow.decimals import AWAY, DIGITS_MAX, half_up, wide
 from fabric.operators.expressions.arrow.digits import scaled
 
-WIDE_DIGITS = 76
 _EXACT_DIGITS = 15
 """Decimals of so many digits are exact in a float64 once the point is taken out."""
 _COMPACT_DIGITS = 18
@@ -49,19 +48,12 @@ def to_decimal(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:
     return checked(_below(whole, target.scale), convert, target, try_=try_)
 
 
-def _as_wide(value: pa.Array) -> pa.Array:
-    """Integers and decimals as decimals of 76 digits."""
-    if t.is_integer(value.type):
-        return value.cast(pa.decimal256(WIDE_DIGITS, 0))
-    return value.cast(pa.decimal256(WIDE_DIGITS, value.type.scale))
-
-
 def _at_scale(value: pa.Array, scale: int) -> pa.Array:
     """Rounded half away from zero where there are more fraction digits."""
-    wide = _as_wide(value)
-    if wide.type.scale <= scale:
-        return wide
-    return pc.round(wide, ndigits=scale, round_mode="half_towards_infinity")
+    digits = wide(value)
+    if digits.type.scale <= scale:
+        return digits
+    return pc.round(digits, ndigits=scale, round_mode=AWAY)
 
 
 def _rescaled(target: pa.DataType) -> Kernel:
@@ -129,7 +121,7 @@ def from_decimal(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cas
     if source.precision > _COMPACT_DIGITS and target.bit_width < 64:
         convert, total = cast_numbers(pa.float64(), target, try_=try_)
         return (lambda value: convert(_to_floats(value))), total
-    low, high = (pa.scalar(Decimal(n), pa.decimal256(WIDE_DIGITS, 0)) for n in limits(target))
+    low, high = (pa.scalar(Decimal(n), pa.decimal256(DIGITS_MAX, 0)) for n in limits(target))
     test = between(low, high)
     return checked(
         lambda value: test(_whole(value)), lambda v: _whole(v).cast(target), target, try_=try_
@@ -137,7 +129,7 @@ def from_decimal(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cas
 
 
 def _whole(value: pa.Array) -> pa.Array:
-    return pc.trunc(_as_wide(value)).cast(pa.decimal256(WIDE_DIGITS, 0))
+    return pc.trunc(wide(value)).cast(pa.decimal256(DIGITS_MAX, 0))
 
 
 def _to_floats(value: pa.Array) -> pa.Array:

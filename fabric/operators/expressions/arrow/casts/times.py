@@ -22,23 +22,22 @@ from fabric.operators.expressions.arrow.casts.numbers import (
     checked,
     limits,
 )
-from fabric.operators.expressions.arrow.decimals import wrapped
+from fabric.operators.expressions.arrow.decimals import DIGITS_MAX, wrapped
+from fabric.operators.expressions.arrow.zones import PER_SECOND
 
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_S = 86_400
-_WIDE_DIGITS = 76
 _INT64 = pa.int64()
 
 
 def cast_times(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:
     """Between dates and timestamps."""
     if t.is_date(target):
-        per_day = _PER_SECOND[source.unit] * _DAY_S
+        per_day = PER_SECOND[source.unit] * _DAY_S
         return (lambda value: floored(value, per_day).cast(pa.int32()).view(target)), True
     if t.is_date(source):
-        per_day = _PER_SECOND[target.unit] * _DAY_S
+        per_day = PER_SECOND[target.unit] * _DAY_S
         return _scaled_up(per_day, pa.int32(), target, try_=try_)
-    before, after = _PER_SECOND[source.unit], _PER_SECOND[target.unit]
+    before, after = PER_SECOND[source.unit], PER_SECOND[target.unit]
     if before >= after:
         return (lambda value: floored(value, before // after).view(target)), True
     return _scaled_up(after // before, _INT64, target, try_=try_)
@@ -70,7 +69,7 @@ def _scaled_up(step: int, raw: pa.DataType, target: pa.DataType, *, try_: bool) 
 
 def from_timestamp(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:
     """A timestamp as seconds since 1970: floored to an integer, with its fraction otherwise."""
-    per_second = _PER_SECOND[source.unit]
+    per_second = PER_SECOND[source.unit]
     if t.is_integer(target):
         kernel, total = cast_numbers(_INT64, target, try_=try_)
         return (lambda value: kernel(floored(value, per_second))), total
@@ -97,7 +96,7 @@ def to_timestamp(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cas
     finish, total = cast_times(pa.timestamp("us", target.tz), target, try_=try_)
     micros = pa.timestamp("us", target.tz)
     if t.is_integer(source):
-        bound = limits(_INT64)[1] // _PER_SECOND["us"]
+        bound = limits(_INT64)[1] // PER_SECOND["us"]
         return _then(lambda value: _saturated(value, bound).view(micros), finish), total
     if t.is_floating(source):
         convert, _ = cast_numbers(pa.float64(), _INT64, try_=try_)
@@ -134,8 +133,8 @@ def _decimal_micros(value: pa.Array) -> pa.Array:
     """Decimal seconds as microseconds, truncated; Spark wraps what is too large, and so do we."""
     million = pa.scalar(Decimal(1_000_000), pa.decimal256(7, 0))
     exact = pc.multiply(value.cast(pa.decimal256(38, value.type.scale)), million)
-    micros = pc.trunc(exact).cast(pa.decimal256(_WIDE_DIGITS, 0))
-    low, high = (pa.scalar(Decimal(n), pa.decimal256(_WIDE_DIGITS, 0)) for n in limits(_INT64))
+    micros = pc.trunc(exact).cast(pa.decimal256(DIGITS_MAX, 0))
+    low, high = (pa.scalar(Decimal(n), pa.decimal256(DIGITS_MAX, 0)) for n in limits(_INT64))
     if pc.all(between(low, high)(micros)).as_py() is not False:
         return micros.cast(_INT64)
     return pa.array([None if d is None else wrapped(int(d)) for d in micros.to_pylist()], _INT64)

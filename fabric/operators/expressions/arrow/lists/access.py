@@ -17,6 +17,7 @@ from fabric.operators.expressions.arrow.bound import (
     Implementation,
     Request,
     arrays,
+    simple,
     to_numpy,
 )
 from fabric.operators.expressions.arrow.lists.codes import codes
@@ -57,46 +58,34 @@ def _found(values: Datum, wanted: Datum) -> tuple[Lists, Flags, Flags]:
     return lists, same & ~unknown[lists.rows], unknown
 
 
-def _contains(_: Request) -> Bound:
+def _contains(values: Datum, wanted: Datum) -> pa.Array:
     """Null, not false, when the value is not found and a null is."""
-
-    def kernel(values: Datum, wanted: Datum) -> pa.Array:
-        lists, same, unknown = _found(values, wanted)
-        n_rows = len(lists.sizes)
-        found = count(lists.rows[same], n_rows) > 0
-        unsure = ~found & (count(lists.rows[lists.missing], n_rows) > 0)
-        return pa.array(found, mask=unknown | unsure)
-
-    return Bound(kernel)
+    lists, same, unknown = _found(values, wanted)
+    n_rows = len(lists.sizes)
+    found = count(lists.rows[same], n_rows) > 0
+    unsure = ~found & (count(lists.rows[lists.missing], n_rows) > 0)
+    return pa.array(found, mask=unknown | unsure)
 
 
-def _position(_: Request) -> Bound:
+def _position(values: Datum, wanted: Datum) -> pa.Array:
     """From 1; 0 when the value is not found."""
-
-    def kernel(values: Datum, wanted: Datum) -> pa.Array:
-        lists, same, unknown = _found(values, wanted)
-        position = np.zeros(len(lists.sizes), np.int64)
-        position[lists.rows[same][::-1]] = lists.places[same][::-1] + 1
-        return pa.array(position, mask=unknown)
-
-    return Bound(kernel)
+    lists, same, unknown = _found(values, wanted)
+    position = np.zeros(len(lists.sizes), np.int64)
+    position[lists.rows[same][::-1]] = lists.places[same][::-1] + 1
+    return pa.array(position, mask=unknown)
 
 
-def _slice(_: Request) -> Bound:
+def _slice(values: Datum, start: Datum, length: Datum) -> pa.Array:
     """At most `length` values from `start`, counted from 1, below 0 from the end."""
-
-    def kernel(values: Datum, start: Datum, length: Datum) -> pa.Array:
-        array, first, most = arrays(values, start, length)
-        lists = Lists.of(array)
-        unknown = flags(pc.or_(pc.is_null(first), pc.is_null(most)))
-        if lists.null is not None:
-            unknown |= lists.null
-        begin, size = (to_numpy(pc.fill_null(each, 1)).astype(np.int64) for each in (first, most))
-        _refuse(begin == 0, unknown, "the start of a slice is counted from 1, it can't be 0")
-        _refuse(size < 0, unknown, "the length of a slice can't be below 0")
-        return lists.keep(_inside(lists, begin, size)).nulled(unknown).array()
-
-    return Bound(kernel)
+    array, first, most = arrays(values, start, length)
+    lists = Lists.of(array)
+    unknown = flags(pc.or_(pc.is_null(first), pc.is_null(most)))
+    if lists.null is not None:
+        unknown |= lists.null
+    begin, size = (to_numpy(pc.fill_null(each, 1)).astype(np.int64) for each in (first, most))
+    _refuse(begin == 0, unknown, "the start of a slice is counted from 1, it can't be 0")
+    _refuse(size < 0, unknown, "the length of a slice can't be below 0")
+    return lists.keep(_inside(lists, begin, size)).nulled(unknown).array()
 
 
 def _inside(lists: Lists, begin: Numbers, size: Numbers) -> Flags:
@@ -125,7 +114,7 @@ def _refuse(wrong: Flags, unknown: Flags, message: str) -> None:
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "list_get": _get,
     "list_item": _get,
-    "list_contains": _contains,
-    "list_position": _position,
-    "list_slice": _slice,
+    "list_contains": simple(_contains),
+    "list_position": simple(_position),
+    "list_slice": simple(_slice),
 }

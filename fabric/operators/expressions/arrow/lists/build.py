@@ -18,6 +18,7 @@ from fabric.operators.expressions.arrow.bound import (
     Request,
     arrays,
     from_numpy,
+    simple,
     to_numpy,
 )
 from fabric.operators.expressions.arrow.lists.view import (
@@ -46,18 +47,14 @@ def _array(request: Request) -> Bound:
     return Bound(kernel, order="all")
 
 
-def _repeat(_: Request) -> Bound:
+def _repeat(value: Datum, number: Datum) -> pa.Array:
     """A value so many times; below 0 is 0 times. Null only where the number is."""
-
-    def kernel(value: Datum, number: Datum) -> pa.Array:
-        value, number = arrays(value, number)
-        sizes = np.maximum(to_numpy(pc.fill_null(number, 0)).astype(np.int64), 0)
-        check_total(int(sizes.sum()))
-        rows = np.repeat(np.arange(len(sizes)), sizes)
-        null = flags(pc.is_null(number)) if number.null_count else None
-        return Lists(value.take(pa.array(rows)), sizes, null).array()
-
-    return Bound(kernel, order="all")
+    value, number = arrays(value, number)
+    sizes = np.maximum(to_numpy(pc.fill_null(number, 0)).astype(np.int64), 0)
+    check_total(int(sizes.sum()))
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    null = flags(pc.is_null(number)) if number.null_count else None
+    return Lists(value.take(pa.array(rows)), sizes, null).array()
 
 
 def _sequence(request: Request) -> Bound:
@@ -149,7 +146,7 @@ def _field(request: Request) -> Bound:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "array": _array,
-    "list_repeat": _repeat,
+    "list_repeat": simple(_repeat, order="all"),
     "sequence": _sequence,
     "list_zip": _zip,
     "struct": _struct,

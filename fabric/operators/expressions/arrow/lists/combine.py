@@ -13,7 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request, arrays
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    arrays,
+    simple,
+)
 from fabric.operators.expressions.arrow.lists.codes import canonical, codes, groups
 from fabric.operators.expressions.arrow.lists.view import (
     Lists,
@@ -44,11 +51,8 @@ def joined(parts: Sequence[Lists]) -> Lists:
     return Lists(values, sizes, null)
 
 
-def _concat(_: Request) -> Bound:
-    def kernel(*values: Datum) -> pa.Array:
-        return joined([Lists.of(array) for array in arrays(*values)]).array()
-
-    return Bound(kernel)
+def _concat(*values: Datum) -> pa.Array:
+    return joined([Lists.of(array) for array in arrays(*values)]).array()
 
 
 def _single(values: pa.Array) -> Lists:
@@ -66,52 +70,35 @@ def _concat_list(request: Request) -> Bound:
     return Bound(kernel)
 
 
-def _append(_: Request) -> Bound:
+def _append(values: Datum, value: Datum) -> pa.Array:
     """A null at the end is a value; a null list stays null."""
-
-    def kernel(values: Datum, value: Datum) -> pa.Array:
-        array, one = arrays(values, value)
-        return joined([Lists.of(array), _single(one)]).array()
-
-    return Bound(kernel, order="all")
+    array, one = arrays(values, value)
+    return joined([Lists.of(array), _single(one)]).array()
 
 
-def _prepend(_: Request) -> Bound:
-    def kernel(values: Datum, value: Datum) -> pa.Array:
-        array, one = arrays(values, value)
-        return joined([_single(one), Lists.of(array)]).array()
-
-    return Bound(kernel, order="all")
+def _prepend(values: Datum, value: Datum) -> pa.Array:
+    array, one = arrays(values, value)
+    return joined([_single(one), Lists.of(array)]).array()
 
 
-def _flatten(_: Request) -> Bound:
+def _flatten(values: pa.Array) -> pa.Array:
     """A list of lists as one list; null when one of the lists is."""
-
-    def kernel(values: pa.Array) -> pa.Array:
-        outer = Lists.of(values)
-        broken = count(outer.rows[outer.missing], len(outer.sizes)) > 0
-        outer = outer.nulled(broken)
-        inner = Lists.of(outer.values)
-        sizes = count(np.repeat(outer.rows, inner.sizes), len(outer.sizes))
-        return Lists(inner.values, sizes, outer.null).array()
-
-    return Bound(kernel, array=0)
+    outer = Lists.of(values)
+    broken = count(outer.rows[outer.missing], len(outer.sizes)) > 0
+    outer = outer.nulled(broken)
+    inner = Lists.of(outer.values)
+    sizes = count(np.repeat(outer.rows, inner.sizes), len(outer.sizes))
+    return Lists(inner.values, sizes, outer.null).array()
 
 
-def _drop_nulls(_: Request) -> Bound:
-    def kernel(values: pa.Array) -> pa.Array:
-        lists = Lists.of(values)
-        return lists.keep(~lists.missing).array()
-
-    return Bound(kernel, array=0)
+def _drop_nulls(values: pa.Array) -> pa.Array:
+    lists = Lists.of(values)
+    return lists.keep(~lists.missing).array()
 
 
-def _reverse(_: Request) -> Bound:
-    def kernel(values: pa.Array) -> pa.Array:
-        lists = Lists.of(values)
-        return lists.take(lists.ends[lists.rows] - 1 - lists.places).array()
-
-    return Bound(kernel, array=0)
+def _reverse(values: pa.Array) -> pa.Array:
+    lists = Lists.of(values)
+    return lists.take(lists.ends[lists.rows] - 1 - lists.places).array()
 
 
 def _order(lists: Lists, *, descending: bool, nulls_last: bool) -> Numbers:
@@ -149,7 +136,7 @@ def _extreme(best: np.ufunc) -> Implementation:
         first[rows[::-1]] = place[::-1]
         return lists.values.take(pa.array(first, mask=absent))
 
-    return lambda _: Bound(kernel, array=0)
+    return simple(kernel, array=0)
 
 
 def _of(array: pa.Array) -> Lists:
@@ -161,15 +148,12 @@ def _distinct(lists: Lists) -> Lists:
     return lists.keep(groups(lists.rows, lists.values)[1])
 
 
-def _unique(_: Request) -> Bound:
-    return Bound(lambda values: _distinct(_of(values)).array(), array=0)
+def _unique(values: pa.Array) -> pa.Array:
+    return _distinct(_of(values)).array()
 
 
-def _union(_: Request) -> Bound:
-    def kernel(left: Datum, right: Datum) -> pa.Array:
-        return _distinct(joined([_of(array) for array in arrays(left, right)])).array()
-
-    return Bound(kernel)
+def _union(left: Datum, right: Datum) -> pa.Array:
+    return _distinct(joined([_of(array) for array in arrays(left, right)])).array()
 
 
 def _by_membership(*, inside: bool) -> Implementation:
@@ -186,22 +170,22 @@ def _by_membership(*, inside: bool) -> Implementation:
         kept = first.keep(new[:n_own] & (found[group[:n_own]] == inside))
         return (kept if null is None else kept.nulled(null)).array()
 
-    return lambda _: Bound(kernel)
+    return simple(kernel)
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    "list_concat": _concat,
+    "list_concat": simple(_concat),
     "concat_list": _concat_list,
-    "list_append": _append,
-    "list_prepend": _prepend,
-    "list_flatten": _flatten,
-    "list_drop_nulls": _drop_nulls,
-    "list_reverse": _reverse,
+    "list_append": simple(_append, order="all"),
+    "list_prepend": simple(_prepend, order="all"),
+    "list_flatten": simple(_flatten, array=0),
+    "list_drop_nulls": simple(_drop_nulls, array=0),
+    "list_reverse": simple(_reverse, array=0),
     "list_sort": _sort,
     "list_min": _extreme(np.minimum),
     "list_max": _extreme(np.maximum),
-    "list_unique": _unique,
-    "list_union": _union,
+    "list_unique": simple(_unique, array=0),
+    "list_union": simple(_union),
     "list_intersect": _by_membership(inside=True),
     "list_except": _by_membership(inside=False),
 }

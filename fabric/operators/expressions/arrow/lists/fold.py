@@ -22,6 +22,7 @@ from fabric.operators.expressions.arrow.bound import (
     Request,
     arrays,
     from_numpy,
+    simple,
     to_numpy,
 )
 from fabric.operators.expressions.arrow.lists.view import Lists, Numbers, count, flags
@@ -74,17 +75,13 @@ def _exact_sums(lists: Lists, dtype: pa.DataType) -> list[Any]:
     return [row[-1] for row in sums]
 
 
-def _mean(_: Request) -> Bound:
+def _mean(values: pa.Array) -> pa.Array:
     """The mean of what is not null; null when nothing is."""
-
-    def kernel(values: pa.Array) -> pa.Array:
-        lists = Lists.of(values)
-        lists = lists.keep(~lists.missing)
-        empty = lists.sizes == 0
-        means = _float_sums(lists) / np.where(empty, 1, lists.sizes)
-        return pa.array(means, pa.float64(), mask=empty)
-
-    return Bound(kernel, array=0)
+    lists = Lists.of(values)
+    lists = lists.keep(~lists.missing)
+    empty = lists.sizes == 0
+    means = _float_sums(lists) / np.where(empty, 1, lists.sizes)
+    return pa.array(means, pa.float64(), mask=empty)
 
 
 def _quantifier(*, stop: bool) -> Implementation:
@@ -97,30 +94,26 @@ def _quantifier(*, stop: bool) -> Implementation:
         found = count(lists.rows[true == stop], n_rows) > 0
         return pa.array(found if stop else ~found, mask=lists.null)
 
-    return lambda _: Bound(kernel, array=0)
+    return simple(kernel, array=0)
 
 
-def _join(_: Request) -> Bound:
+def _join(values: Datum, separator: Datum, *instead: Datum) -> pa.Array:
     """Strings with a separator between them; nulls are left out or, with a third one, written."""
-
-    def kernel(values: Datum, separator: Datum, *instead: Datum) -> pa.Array:
-        array, between, *written = arrays(values, separator, *instead)
-        lists = Lists.of(array)
-        unknown = flags(pc.is_null(between))
-        if written:
-            unknown |= flags(pc.is_null(written[0]))
-            shown = written[0].take(from_numpy(lists.rows, pa.int64()))
-            lists = lists.with_values(pc.coalesce(lists.values, pc.fill_null(shown, "")))
-        lists = lists.keep(~lists.missing).nulled(unknown)
-        return pc.binary_join(lists.array(), between)
-
-    return Bound(kernel)
+    array, between, *written = arrays(values, separator, *instead)
+    lists = Lists.of(array)
+    unknown = flags(pc.is_null(between))
+    if written:
+        unknown |= flags(pc.is_null(written[0]))
+        shown = written[0].take(from_numpy(lists.rows, pa.int64()))
+        lists = lists.with_values(pc.coalesce(lists.values, pc.fill_null(shown, "")))
+    lists = lists.keep(~lists.missing).nulled(unknown)
+    return pc.binary_join(lists.array(), between)
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "list_sum": _sum,
-    "list_mean": _mean,
+    "list_mean": simple(_mean, array=0),
     "list_any": _quantifier(stop=True),
     "list_all": _quantifier(stop=False),
-    "list_join": _join,
+    "list_join": simple(_join),
 }
