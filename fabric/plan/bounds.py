@@ -9,7 +9,7 @@ What means nothing (zero splits, a negative wait) is refused where it is known w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from math import inf, isfinite
 
@@ -40,16 +40,13 @@ SCHEMA_CHARS_MAX = 1 << 20
 """Of a schema in its format's own language."""
 
 BOUNDS: dict[str, float] = {
-    "NodeConfig.parallelism": PARTITIONS_MAX,  # `check.py` goes by these four
+    "NodeConfig.parallelism": PARTITIONS_MAX,
     "NodeConfig.buffer_batches": BUFFER_BATCHES_MAX,
     "NodeConfig.latency_us": LATENCY_US_MAX,
     "NodeConfig.state_memory": STATE_BYTES_MAX,
 }
-"""The most, by ``Class.field``. Windows and triggers check theirs at birth (`windowing.py`)."""
-
-_BY_CLASS: dict[str, list[tuple[str, float]]] = {}
-for _name, _most in BOUNDS.items():
-    _BY_CLASS.setdefault(_name.partition(".")[0], []).append((_name.partition(".")[2], _most))
+"""Of settings, by ``Class.field``; `check.py` goes by these. Windows and triggers check theirs at
+birth (`event_windows.py`)."""
 _HOLDS = ("source", "target", "states", "value", "key_format")
 """Fields of a node, or of its source or target, that hold such a class or several."""
 
@@ -82,18 +79,13 @@ def _held(node: object) -> Iterator[object]:
 
 
 def _check(part: object) -> None:
-    for name, most in (*_BY_CLASS.get(type(part).__name__, ()), *_own(part)):
+    bounds: Mapping[str, float] = getattr(part, "BOUNDS", {})  # what a node or place says itself
+    for name, most in bounds.items():
         value = getattr(part, name)
         if isinstance(value, float) and not isfinite(value):
             raise PlanError(f"{name} must be a number of at most {most:.0f}, got {value}")
         if value is not None and value > most:
             raise PlanError(f"{name} is at most {most:.0f}, got {value}")
-
-
-def _own(part: object) -> Iterable[tuple[str, float]]:
-    """Bounds that a node or a place says itself."""
-    bounds: Mapping[str, float] = getattr(part, "BOUNDS", {})
-    return bounds.items()
 
 
 def _check_text(name: str, value: str) -> None:

@@ -102,21 +102,17 @@ def _check_shape(node: Node, last: tuple[Node, ...]) -> None:
 def _complete(root: Node, paths: dict[int, str]) -> Node:
     """The plan with paths on all nodes and casts below unions."""
     taken = set(paths.values())
-    by_node = iter([paths[id(node)] for node in walk(root)])  # rewrite visits in the same order
+    originals = iter(walk(root))  # rewrite visits in the same order
 
     def finish(node: Node) -> Node:
-        path = next(by_node)
+        original = next(originals)
+        path = paths[id(original)]
         done = node if node.path == path else replace(node, path=path)
-        return _with_casts(done, taken) if isinstance(done, n.Union) else done
-
-    originals = iter(walk(root))
-
-    def finish_and_remember(node: Node) -> Node:
-        done = finish(node)
-        remember_schema(done, schema_of(next(originals)))
+        done = _with_casts(done, taken) if isinstance(done, n.Union) else done
+        remember_schema(done, schema_of(original))
         return done
 
-    return rewrite(root, finish_and_remember)
+    return rewrite(root, finish)
 
 
 def _with_casts(union: n.Union, taken: set[str]) -> Node:

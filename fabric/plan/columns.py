@@ -91,6 +91,14 @@ def window_type(time: str, schema: pa.Schema) -> pa.DataType:
     return pa.timestamp("us", dtype.tz)
 
 
+def check_free(node: Node, name: str, schema: pa.Schema) -> None:
+    """Refuse a new column, which field `name` of `node` names, that the input has already."""
+    column: str = getattr(node, name)
+    if column in schema.names:
+        free: dict[str, Any] = {name: free_name(column, schema.names)}
+        raise mended(f"there is a column {quoted(column)} already", replace(node, **free))
+
+
 def check_different(columns: Columns) -> None:
     """Refuse two columns of one name."""
     names = [name for name, _ in columns]

@@ -15,9 +15,10 @@ from dataclasses import replace
 
 import datafusion
 import pyarrow as pa
+from datafusion import functions as f
 
 from fabric.operators.fragment.aggregates import FORMS, Bound, Form, Found, Part
-from fabric.operators.fragment.aggregates.counts import counted, distinct
+from fabric.operators.fragment.aggregates.counts import distinct
 from fabric.operators.fragment.floats import normalised
 from fabric.operators.fragment.relation import Names, Output, Relation, select
 from fabric.operators.fragment.sum_bounds import Fit
@@ -52,8 +53,11 @@ def lower_aggregate(
         for name, key in zip(grouped, keys, strict=True)
     ]
     df, work = _derived(found, grouped, forms, bounds, named)
-    outputs = _states if node.phase == "partial" else _results
-    return select(df, [*grouped_keys, *outputs(node, forms, bounds, work, schema)], source.names)
+    made = _states(node, forms, bounds, work) if node.phase == "partial" else [
+        Output(form.result(bound, columns), bound.name, bound.dtype)
+        for form, bound, columns in zip(forms, bounds, work, strict=True)
+    ]  # fmt: skip
+    return select(df, [*grouped_keys, *made], source.names)
 
 
 def _bound(node: Aggregate, index: int, source: Relation, schema: pa.Schema) -> Bound:
@@ -104,7 +108,7 @@ def _aggregated(
     names = tuple(source.names.fresh() for _ in parts)
     df, builds = inputs.df, [part.build for part in parts]
     if keys and builds == [distinct]:  # far faster than a set of values for each group
-        df, builds = df.aggregate(columns, []), [counted]
+        df, builds = df.aggregate(columns, []), [f.count]
     aggs = [
         build(column).alias(name)
         for build, column, name in zip(builds, columns[len(keys) :], names, strict=True)
@@ -147,25 +151,8 @@ def _derived(
     return df, [Found({**a, **b}, relation) for a, b in zip(named, fresh, strict=True)]
 
 
-def _results(
-    node: Aggregate,
-    forms: Sequence[Form],
-    bounds: Sequence[Bound],
-    found: Sequence[Found],
-    schema: pa.Schema,
-) -> list[Output]:
-    return [
-        Output(form.result(bound, columns), bound.name, bound.dtype)
-        for form, bound, columns in zip(forms, bounds, found, strict=True)
-    ]
-
-
 def _states(
-    node: Aggregate,
-    forms: Sequence[Form],
-    bounds: Sequence[Bound],
-    found: Sequence[Found],
-    schema: pa.Schema,
+    node: Aggregate, forms: Sequence[Form], bounds: Sequence[Bound], found: Sequence[Found]
 ) -> list[Output]:
     """The state columns of the partial phase."""
     made = []

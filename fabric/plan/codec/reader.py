@@ -12,7 +12,6 @@ from typing import TypeVar
 import pyarrow as pa
 
 from fabric.cancellation import check_wanted
-from fabric.config import StateBackend
 from fabric.plan import nodes as n
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import (
@@ -24,22 +23,19 @@ from fabric.plan.expr import (
     Column,
     Expr,
     Frame,
-    FrameUnit,
     IsIn,
     Literal,
     Over,
     SortKey,
     Udf,
-    UdfKind,
 )
-from fabric.plan.wire.fields import read_node
+from fabric.plan.wire.fields import read_node, read_record
 from fabric.plan.wire.tables import (
     DEPTH_MAX,
     EXPR_DEPTH_MAX,
     EXPRS_MAX,
     NODES_MAX,
     Depths,
-    choice,
 )
 from fabric.plan.wire.values import read_value, schema_from_bytes
 
@@ -75,7 +71,9 @@ class Reader:
             check_wanted()
             depths.add(node.inputs)
             self._nodes.append(self._node(node))
-        config = tuple((entry.path, _config(entry)) for entry in self._message.config)
+        config = tuple(
+            (entry.path, read_record(n.NodeConfig, entry, self)) for entry in self._message.config
+        )
         return n.Plan(_at(self._nodes, self._message.root, "root node"), config)
 
     # ---- expressions
@@ -120,10 +118,7 @@ class Reader:
             case "over":
                 return self._over(message.over)
             case "udf":
-                udf = message.udf
-                dtype = self.dtype(udf.type)
-                kind = choice(udf.kind, UdfKind, "kind")
-                return Udf(udf.name, self.exprs(udf.args), dtype, kind, udf.payload, udf.mac)
+                return read_record(Udf, message.udf, self)
         raise ValueError("an empty expression")
 
     def dtype(self, index: int) -> pa.DataType:
@@ -142,7 +137,7 @@ class Reader:
         agg = self.expr(message.input)
         if not isinstance(agg, Agg):
             raise ValueError(f"a window over a {type(agg).__name__}")
-        frame = _frame(message.frame) if message.HasField("frame") else None
+        frame = read_record(Frame, message.frame, self) if message.HasField("frame") else None
         return Over(agg, self.exprs(message.partition_by), self.sort_keys(message.order_by), frame)
 
     def _literal(self, message: pb.Literal) -> Literal:
@@ -165,29 +160,6 @@ class Reader:
         if expected is not None and len(inputs) != expected:
             raise ValueError(f"a {field} needs {expected} inputs, got {len(inputs)}")
         return read_node(kind, message, inputs, self)
-
-
-def _frame(message: pb.Frame) -> Frame:
-    return Frame(
-        choice(message.unit, FrameUnit, "unit"),
-        message.start if message.HasField("start") else None,
-        message.end if message.HasField("end") else None,
-    )
-
-
-def _config(message: pb.Config) -> n.NodeConfig:
-    mode = message.exchange if message.HasField("exchange") else None
-    codec = message.compression if message.HasField("compression") else None
-    state = message.state if message.HasField("state") else None
-    return n.NodeConfig(
-        parallelism=message.parallelism if message.HasField("parallelism") else None,
-        exchange=None if mode is None else choice(mode, n.ExchangeMode, "exchange"),
-        buffer_batches=message.buffer_batches if message.HasField("buffer_batches") else None,
-        compression=None if codec is None else choice(codec, n.Compression, "compression"),
-        latency_us=message.latency_us if message.HasField("latency_us") else None,
-        state=None if state is None else choice(state, StateBackend, "state"),
-        state_memory=message.state_memory if message.HasField("state_memory") else None,
-    )
 
 
 def _expr_indices(message: pb.Expr) -> Sequence[int]:

@@ -27,7 +27,7 @@ from fabric.plan.expr import (
     children,
 )
 from fabric.plan.walk import postorder, walk
-from fabric.plan.wire.fields import write_node
+from fabric.plan.wire.fields import write_node, write_record
 from fabric.plan.wire.tables import (
     DEPTH_MAX,
     EXPR_DEPTH_MAX,
@@ -62,16 +62,7 @@ class Writer:
         self._message.types = types_to_bytes(list(self._types))
         self._message.schemas.extend(self._schemas)
         for path, config in plan.config:
-            self._message.config.add(
-                path=path,
-                parallelism=config.parallelism,
-                exchange=config.exchange,
-                buffer_batches=config.buffer_batches,
-                compression=config.compression,
-                latency_us=config.latency_us,
-                state=config.state,
-                state_memory=config.state_memory,
-            )
+            write_record(config, self._message.config.add(path=path), self)
         return self._message
 
     # ---- expressions
@@ -115,7 +106,7 @@ class Writer:
             case Over():
                 message.over.CopyFrom(self._over(part, below))
             case Udf():
-                message.udf.CopyFrom(self._udf(part, below))
+                write_record(part, message.udf, self)
             case _:
                 raise ValueError(f"a {type(part).__name__} is not an expression")
 
@@ -140,16 +131,6 @@ class Writer:
             frame = over.frame
             message.frame.CopyFrom(pb.Frame(unit=frame.unit, start=frame.start, end=frame.end))
         return message
-
-    def _udf(self, udf: Udf, below: list[int]) -> pb.Udf:
-        return pb.Udf(
-            name=udf.name,
-            args=below,
-            type=self.dtype(udf.dtype),
-            kind=udf.kind,
-            payload=udf.payload,
-            mac=udf.mac,
-        )
 
     def _literal(self, literal: Literal) -> pb.Literal:
         message = pb.Literal(type=self.dtype(literal.dtype))

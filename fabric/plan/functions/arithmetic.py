@@ -37,12 +37,11 @@ DecimalRule = Callable[[pa.DataType, pa.DataType], pa.DataType]
 def _numbers(args: Arguments) -> list[pa.DataType]:
     """The arguments as number types; null takes the type of the other, float64 when alone."""
     known = [None if t.is_null(plain(dtype)) else numeric(dtype) for dtype in args.types]
+    other = next((n for n in known if n is not None), pa.float64())
     for index, (number, dtype) in enumerate(zip(known, args.types, strict=True)):
         if number is None and not t.is_null(plain(dtype)):
-            other = next((n for n in known if n is not None), pa.float64())
             raise wrong_type(args.name, index, dtype, "numbers", other)
-    fallback = next((n for n in known if n is not None), pa.float64())
-    return [fallback if number is None else number for number in known]
+    return [other if number is None else number for number in known]
 
 
 def _as_operand(dtype: pa.DataType, literal: Literal | None) -> pa.DataType:

@@ -16,9 +16,10 @@ from fabric.plan.functions.registry import (
     Rule,
     Signature,
     check_unit,
+    takes,
     wrong_type,
 )
-from fabric.plan.types import is_boolean, is_date, is_string, is_timestamp, numeric, plain
+from fabric.plan.types import is_boolean, is_string, numeric, plain
 from fabric.plan.zones import local_zone
 
 DAY, I = pa.date32(), pa.int32()  # noqa: E741
@@ -27,47 +28,17 @@ DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _SECONDS = pa.decimal128(16, 6)
 
 
-def _day(args: Arguments, index: int = 0) -> None:
-    dtype = args.types[index]
-    if not (is_date(dtype) or is_timestamp(dtype) or t.is_null(plain(dtype))):
-        raise wrong_type(args.name, index, dtype, "a date or timestamp", DAY)
-
-
-def _whole(args: Arguments, index: int) -> None:
-    dtype = args.types[index]
-    if not (t.is_integer(plain(dtype)) or t.is_null(plain(dtype))):
-        raise wrong_type(args.name, index, dtype, "a whole number", I)
-
-
-def _last_day(args: Arguments) -> Signature:
-    _day(args)
-    return Signature((DAY,), DAY)
-
-
 def _of_names(names: tuple[str, ...]) -> Rule:
     """A day and a constant that is one of `names`."""
 
     def rule(args: Arguments) -> Signature:
-        _day(args)
+        takes((DAY,), DAY)(args)
         if not is_string(args.types[1]):
             raise wrong_type(args.name, 1, args.types[1], f"a text such as {names[0]!r}", None)
         check_unit(args.name, args.literals[1], 1, names)
         return Signature((DAY, pa.string()), DAY)
 
     return rule
-
-
-def _moved(args: Arguments) -> Signature:
-    """A day so many days or months later."""
-    _day(args)
-    _whole(args, 1)
-    return Signature((DAY, I), DAY)
-
-
-def _date_diff(args: Arguments) -> Signature:
-    _day(args)
-    _day(args, 1)
-    return Signature((DAY, DAY), I)
 
 
 def _months_between(args: Arguments) -> Signature:
@@ -101,22 +72,15 @@ def _coarse(args: Arguments) -> bool:
     return unit is not None and unit.value != "microsecond"
 
 
-def _make_date(args: Arguments) -> Signature:
-    for index in range(3):
-        _whole(args, index)
-    return Signature((I, I, I), DAY)
-
-
 def _make_timestamp(args: Arguments) -> Signature:
-    for index in range(5):
-        _whole(args, index)
+    takes((I,) * 5, STAMP)(args)
     if numeric(args.types[5]) is None and not t.is_null(plain(args.types[5])):
         raise wrong_type("make_timestamp", 5, args.types[5], "a number of seconds", _SECONDS)
     return Signature((I, I, I, I, I, _SECONDS), STAMP)
 
 
 FUNCTIONS = (
-    Function("last_day", (1, 1), _last_day, "the last day of the month", total=True,
+    Function("last_day", (1, 1), takes((DAY,), DAY), "the last day of the month", total=True,
              text=".dt.last_day", spark="last_day"),
     Function("trunc", (2, 2), _of_names(DAY_UNITS),
              "the first day of the week, month, quarter or year (constant)", (1,), total=True,
@@ -124,12 +88,12 @@ FUNCTIONS = (
     Function("next_day", (2, 2), _of_names(DAY_NAMES),
              "the first day after a that is called b (constant)", (1,), total=True,
              text=".dt.next_day", spark="next_day"),
-    Function("date_add", (2, 2), _moved, "b days after a", total=True,
+    Function("date_add", (2, 2), takes((DAY, I), DAY), "b days after a", total=True,
              text=".dt.date_add", spark="date_add"),
-    Function("add_months", (2, 2), _moved,
+    Function("add_months", (2, 2), takes((DAY, I), DAY),
              "b months after a, the day cut to the month's length; overflow is an error",
              text=".dt.add_months", spark="add_months"),
-    Function("date_diff", (2, 2), _date_diff, "the days from b to a", total=True,
+    Function("date_diff", (2, 2), takes((DAY, DAY), I), "the days from b to a", total=True,
              text=".dt.date_diff", spark="datediff"),
     Function("months_between", (3, 3), _months_between,
              "the months from b to a, of 31 days where they are not whole, to 8 digits if c",
@@ -137,7 +101,7 @@ FUNCTIONS = (
     Function("timestamp_diff", (3, 3), _timestamp_diff,
              "whole units a (constant) from b to c, truncated", (0,), total=_coarse,
              text=".dt.timestamp_diff", subject=2),
-    Function("make_date", (3, 3), _make_date, "the day of a year, month and day",
+    Function("make_date", (3, 3), takes((I, I, I), DAY), "the day of a year, month and day",
              spark="make_date"),
     Function("make_timestamp", (6, 6), _make_timestamp,
              "the time of a year, month, day, hour, minute and seconds", spark="make_timestamp"),

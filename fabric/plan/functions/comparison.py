@@ -10,12 +10,11 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.faults import ArgumentFault
-from fabric.plan.functions.registry import Arguments, Function, Signature, wrong_type
+from fabric.plan.functions.registry import Arguments, Function, Signature, T, takes, wrong_type
 from fabric.plan.types import (
     common_of,
     common_type,
     flat_type,
-    is_boolean,
     is_comparable,
     is_groupable,
     is_nested,
@@ -42,13 +41,6 @@ def _compare(args: Arguments) -> Signature:
     return Signature((common, common), pa.bool_())
 
 
-def _logic(args: Arguments) -> Signature:
-    for index, dtype in enumerate(args.types):
-        if not (is_boolean(dtype) or t.is_null(plain(dtype))):
-            raise wrong_type(args.name, index, dtype, "true or false", pa.bool_())
-    return Signature((pa.bool_(),) * len(args.types), pa.bool_())
-
-
 def _null_test(args: Arguments) -> Signature:
     return Signature(args.types, pa.bool_())
 
@@ -61,14 +53,20 @@ def _is_nan(args: Arguments) -> Signature:
     return Signature((number if t.is_floating(number) else pa.float64(),), pa.bool_())
 
 
-def _common(args: Arguments) -> Signature:
-    """All arguments are cast to one type, which is the result's."""
+def one_type(args: Arguments) -> pa.DataType:
+    """The type that all arguments are cast to."""
     common = common_of(args.types)
     if common is None:
         bad = next(i for i in range(len(args.types)) if common_of(args.types[: i + 1]) is None)
         before = common_of(args.types[:bad])
         message = f"{args.name} can't make {before} and {args.types[bad]} one type"
         raise ArgumentFault(message, bad, before)
+    return common
+
+
+def _common(args: Arguments) -> Signature:
+    """All arguments are cast to one type, which is the result's."""
+    common = one_type(args)
     common = flat_type(common) if is_nested(common) else common
     return Signature((common,) * len(args.types), common)
 
@@ -93,9 +91,10 @@ FUNCTIONS = (
         ("ge", ">=", "a >= b"),
         ("eq_null_safe", ".eq_null_safe", "a = b where null equals null; never null"),
     )),
-    Function("and", (2, 2), _logic, "both true; false wins over null", total=True, text="&"),
-    Function("or", (2, 2), _logic, "one true; true wins over null", total=True, text="|"),
-    Function("not", (1, 1), _logic, "the opposite; null stays null", total=True,
+    Function("and", (2, 2), takes((T, T), T), "both true; false wins over null", total=True,
+             text="&"),
+    Function("or", (2, 2), takes((T, T), T), "one true; true wins over null", total=True, text="|"),
+    Function("not", (1, 1), takes((T,), T), "the opposite; null stays null", total=True,
              text="~", arrow="invert"),
     Function("is_null", (1, 1), _null_test, "whether a is null", total=True,
              text=".is_null", arrow="is_null"),

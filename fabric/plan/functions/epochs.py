@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.functions.dates import STAMP, clock_type, time_type
-from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
+from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, takes, wrong_type
 from fabric.plan.types import is_date, is_timestamp, plain
 from fabric.plan.zones import local_zone
 
@@ -26,13 +26,6 @@ def _part(args: Arguments) -> Signature:
 def _since(args: Arguments) -> Signature:
     time_type(args.name, 0, args.types[0])
     return Signature((STAMP,), pa.int64())
-
-
-def _unix_date(args: Arguments) -> Signature:
-    dtype = args.types[0]
-    if not (is_date(dtype) or is_timestamp(dtype) or t.is_null(plain(dtype))):
-        raise wrong_type("unix_date", 0, dtype, "a date or timestamp", pa.date32())
-    return Signature((pa.date32(),), pa.int32())
 
 
 def _whole(taken: pa.DataType, result: pa.DataType) -> Rule:
@@ -118,8 +111,8 @@ FUNCTIONS = (
                text=f".dt.unix_{unit}", spark=f"unix_{unit}")
       for unit, name in (("seconds", "seconds"), ("millis", "milliseconds"),
                          ("micros", "microseconds"))),
-    Function("unix_date", (1, 1), _unix_date, "days since 1970-01-01", total=True,
-             text=".dt.unix_date", spark="unix_date"),
+    Function("unix_date", (1, 1), takes((pa.date32(),), pa.int32()), "days since 1970-01-01",
+             total=True, text=".dt.unix_date", spark="unix_date"),
     Function("date_from_unix_date", (1, 1),
              _whole(pa.int32(), pa.date32()),
              "the date so many days after 1970-01-01", total=True, spark="date_from_unix_date"),

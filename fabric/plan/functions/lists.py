@@ -14,7 +14,7 @@ from pyarrow import types as t
 
 from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault
-from fabric.plan.functions.comparison import no_common
+from fabric.plan.functions.comparison import no_common, one_type
 from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, product, wrong_type
 from fabric.plan.functions.structs import named
 from fabric.plan.types import (
@@ -70,14 +70,7 @@ def _common(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def _array(args: Arguments) -> Signature:
-    found = common_of(args.types)
-    if found is None:
-        bad = next(i for i in range(len(args.types)) if common_of(args.types[: i + 1]) is None)
-        before = common_of(args.types[:bad])
-        raise ArgumentFault(
-            f"array can't make {before} and {args.types[bad]} one type", bad, before
-        )
-    item = flat_type(found)
+    item = flat_type(one_type(args))
     return Signature((item,) * len(args.types), pa.list_(item))
 
 

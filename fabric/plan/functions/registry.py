@@ -15,7 +15,15 @@ from pyarrow import types as t
 
 from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault, arguments_text, nearest
-from fabric.plan.types import is_binary, is_string, numeric, plain
+from fabric.plan.types import (
+    is_binary,
+    is_boolean,
+    is_date,
+    is_string,
+    is_timestamp,
+    numeric,
+    plain,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +152,8 @@ _FITS: dict[pa.DataType, tuple[Callable[[pa.DataType], bool], str]] = {
     I: (lambda dtype: t.is_integer(plain(dtype)), "a whole number"),
     L: (lambda dtype: t.is_integer(plain(dtype)), "a whole number"),
     D: (lambda dtype: numeric(dtype) is not None, "a number"),
+    T: (is_boolean, "true or false"),
+    pa.date32(): (lambda dtype: is_date(dtype) or is_timestamp(dtype), "a date or timestamp"),
 }
 """What may stand where a type is wanted; it is cast to that type."""
 

@@ -36,11 +36,7 @@ def _length(args: Arguments) -> Signature:
     return takes((S,), I)(args)
 
 
-def _concat(args: Arguments) -> Signature:
-    return takes((S,) * len(args.types), S)(args)
-
-
-def _concat_ws(args: Arguments) -> Signature:
+def _texts(args: Arguments) -> Signature:
     return takes((S,) * len(args.types), S)(args)
 
 
@@ -109,9 +105,9 @@ FUNCTIONS = (
              total=True, text=".str.substring", spark="substring"),
     Function("length", (1, 1), _length, "the number of characters, or of bytes",
              total=True, text=".str.length", spark="length"),
-    Function("concat", (1, None), _concat, "all arguments in a row; null when one is null",
+    Function("concat", (1, None), _texts, "all arguments in a row; null when one is null",
              total=True, text=".str.concat", spark="concat"),
-    Function("concat_ws", (1, None), _concat_ws,
+    Function("concat_ws", (1, None), _texts,
              "the arguments after a that are not null, with a between them", total=True,
              spark="concat_ws", room=product),
     *(Function(name, (3, 3), takes((S, I, S), S),

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from fabric.plan.columns import visible
+from fabric.plan.columns import check_free, visible
 from fabric.plan.faults import quoted
-from fabric.plan.mend import free_name, mended
 from fabric.plan.node import Columns, Names, Unary
 from fabric.plan.stream import Stream
 
@@ -27,9 +26,7 @@ class Changes(Unary):
     def output(self, *inputs: pa.Schema) -> Columns:
         """The kind, then the columns of the input."""
         (schema,) = inputs
-        if self.column in schema.names:
-            line = replace(self, column=free_name(self.column, schema.names))
-            raise mended(f"there is a column {quoted(self.column)} already", line)
+        check_free(self, "column", schema)
         return [(self.column, pa.string()), *visible(schema)]
 
     def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:

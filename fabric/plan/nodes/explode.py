@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from fabric.plan.columns import check_free
 from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
-from fabric.plan.mend import free_name, mended
+from fabric.plan.mend import mended
 from fabric.plan.node import Columns, Names, Node, Unary
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
@@ -44,9 +45,7 @@ class Explode(Unary):
         columns = [(f.name, element if f.name == self.column else f.type) for f in schema]
         if not self.position:
             return columns
-        if self.position in schema.names:
-            line = replace(self, position=free_name(self.position, schema.names))
-            raise mended(f"there is a column {quoted(self.position)} already", line)
+        check_free(self, "position", schema)
         return [*columns, (self.position, pa.int32())]
 
     def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:

@@ -51,27 +51,28 @@ class Sink(Unary):
         (schema,) = inputs
         target = self.target
         if isinstance(target, DatasetTarget):
-            for key in target.keys:
-                if key not in schema.names:
-                    near = nearest(key, schema.names)
-                    keys = tuple(near if k == key else k for k in target.keys) if near else None
-                    line = replace(self, target=replace(target, keys=keys)) if keys else None
-                    what = "know rows by" if target.mode == "view" else "partition by"
-                    raise mended(f"there is no column {quoted(key)} to {what}", line)
+            what = "know rows by" if target.mode == "view" else "partition by"
+            self._check_columns("keys", schema, what)
             if target.mode == "view":
                 _check_view(target, schema)
         if isinstance(target, PostgresTarget):
             self._check_keys(target, schema)
         return [("rows", pa.int64())]
 
+    def _check_columns(self, name: str, schema: pa.Schema, what: str) -> None:
+        """Refuse columns, which field `name` of the target names, that there are not."""
+        keys: tuple[str, ...] = getattr(self.target, name)
+        for key in keys:
+            if key not in schema.names:
+                line = None
+                if near := nearest(key, schema.names):
+                    mine: dict[str, Any] = {name: tuple(near if k == key else k for k in keys)}
+                    line = replace(self, target=replace(self.target, **mine))
+                raise mended(f"there is no column {quoted(key)} to {what}", line)
+
     def _check_keys(self, target: PostgresTarget, schema: pa.Schema) -> None:
         """Refuse keys that no row has, and changes that nothing tells apart."""
-        for key in target.key:
-            if key not in schema.names:
-                near = nearest(key, schema.names)
-                keys = tuple(near if k == key else k for k in target.key) if near else None
-                line = replace(self, target=replace(target, key=keys)) if keys else None
-                raise mended(f"there is no column {quoted(key)} to upsert by", line)
+        self._check_columns("key", schema, "upsert by")
         check_once(target.key, "the key names")
         if target.mode == "upsert" and not target.key:
             raise PlanError('mode="upsert" needs the columns that a row is known by; add key=')

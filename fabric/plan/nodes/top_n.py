@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan.bounds import ANY
-from fabric.plan.columns import hidden, key_columns, read_by, visible
+from fabric.plan.columns import check_free, hidden, key_columns, read_by, visible
 from fabric.plan.expr import Expr, SortKey, output_name
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
-from fabric.plan.mend import free_name, mended
+from fabric.plan.mend import mended
 from fabric.plan.node import Columns, Names
 from fabric.plan.nodes.groups import Groups, Late
 from fabric.plan.python import column_text, one_or_list, sort_key_text
@@ -67,9 +67,7 @@ class TopN(Groups):
         self.check_closes([name for name, _ in keys])
         columns = visible(schema)
         if self.rank:
-            if self.rank in schema.names:
-                line = replace(self, rank=free_name(self.rank, schema.names))
-                raise mended(f"there is a column {quoted(self.rank)} already", line)
+            check_free(self, "rank", schema)
             columns.append((self.rank, pa.int64()))
         return columns + hidden(KIND, self.kinds)
 

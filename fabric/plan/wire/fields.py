@@ -13,7 +13,7 @@ from dataclasses import fields
 from functools import cache, reduce
 from operator import or_
 from types import NoneType
-from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 from google.protobuf.message import Message
@@ -56,6 +56,7 @@ from fabric.plan.wire.values import (
     write_settings,
 )
 
+T = TypeVar("T")
 _INPUTS = (Node, Node | None, tuple[Node, ...])
 """Types of fields that are inputs: a message has them beside the node, not in it."""
 
@@ -64,7 +65,7 @@ def write_node(node: Node, message: pb.Node, to: WireWriter) -> None:
     """Put the fields of `node` but its path and inputs into `message`."""
     part, forms = getattr(message, node.WIRE), _forms(type(node))
     if isinstance(part, Message):
-        _write_fields(node, part, to)
+        write_record(node, part, to)
         return
     ((name, form),) = forms.items()  # the only one, without a message around it
     setattr(message, node.WIRE, form.write(getattr(node, name), to))
@@ -88,7 +89,7 @@ def read_node(
 
 def write_place(place: Place, message: Any, to: WireWriter | None = None) -> Any:
     """A source or target in `message`, which has a field for each kind; returns the message."""
-    _write_fields(place, getattr(message, place.WIRE), to)
+    write_record(place, getattr(message, place.WIRE), to)
     return message
 
 
@@ -98,10 +99,11 @@ def read_place(message: Any, kinds: tuple[type[Place], ...], missing: str) -> Pl
     kind = next((kind for kind in kinds if name == kind.WIRE), None)
     if kind is None:
         raise ValueError(missing)
-    return kind(**_read_fields(kind, getattr(message, name), None))
+    return read_record(kind, getattr(message, name), None)
 
 
-def _write_fields(value: object, message: Any, to: WireWriter | None) -> Any:
+def write_record(value: object, message: Any, to: WireWriter | None) -> Any:
+    """The fields of a frozen record in `message`, which is returned."""
     message.SetInParent()  # also where it has no field
     for name, form in _forms(cast(Hashable, type(value))).items():
         written, (part, field) = form.write(getattr(value, name), to), _place_of(name, message)
@@ -112,6 +114,11 @@ def _write_fields(value: object, message: Any, to: WireWriter | None) -> Any:
         elif written is not None:
             setattr(part, field, written)
     return message
+
+
+def read_record(kind: type[T], message: Any, tables: WireReader | None) -> T:
+    """The record of class `kind` in `message`; raises `ValueError`."""
+    return kind(**_read_fields(kind, message, tables))
 
 
 def _read_fields(kind: type, message: Any, tables: WireReader | None) -> dict[str, Any]:
@@ -153,8 +160,8 @@ def _place_form(message: Callable[[], Any], kinds: tuple[type[Place], ...], miss
 
 def _record_form(kind: type, message: Callable[[], Any]) -> _Form:
     return _Form(
-        lambda value, to: _write_fields(value, message(), to),
-        lambda part, tables: kind(**_read_fields(kind, part, tables)),
+        lambda value, to: write_record(value, message(), to),
+        lambda part, tables: read_record(kind, part, tables),
     )
 
 
@@ -227,6 +234,7 @@ _FORMS: tuple[tuple[Any, _Form], ...] = (
         lambda value: "" if value == "none" else value,
         lambda value: choice(value or "none", Compression, "compression"),
     )),
+    (Compression | None, _choice_form(Compression, "compression")._replace(optional=True)),
     (StateKind, _choice_form(StateKind, "state")),
     (StateField, _record_form(StateField, pb.StateField)),
     (SideSchemas, _Form(_write_sides, lambda sides, tables: tuple(

@@ -29,7 +29,6 @@ from fabric.operators.fragment.aggregates.parts import (
 )
 from fabric.operators.fragment.aggregates.segments import (
     Ints,
-    collected,
     lists_of,
     reduced,
     segments,
@@ -39,19 +38,9 @@ from fabric.operators.fragment.floats import normalised
 from fabric.plan.schema import type_of
 
 
-def total(value: datafusion.Expr) -> datafusion.Expr:
-    """The sum of counts."""
-    return f.sum(value)
-
-
-def counted(value: datafusion.Expr) -> datafusion.Expr:
-    """How many values are not null."""
-    return f.count(value)
-
-
 def rows_of(bound: Bound) -> Part:
     """The part that counts rows."""
-    return Part("count", datafusion.lit(1), I64, counted, "rows")
+    return Part("count", datafusion.lit(1), I64, f.count, "rows")
 
 
 def count_of(_: Bound, found: Found) -> datafusion.Expr:
@@ -68,13 +57,13 @@ def _count(bound: Bound) -> list[Part]:
     if bound.agg.input is None:
         return [rows_of(bound)]
     has = type_of(bound.agg.input, bound.source.schema)
-    return [bound.part("count", counted, dtype=has)]
+    return [bound.part("count", f.count, dtype=has)]
 
 
 def _count_if(bound: Bound) -> list[Part]:
     condition = bound.value().cast(pa.bool_())
     value = f.when(condition, datafusion.lit(1)).otherwise(datafusion.lit(pa.scalar(None, I64)))
-    return [bound.part("count", counted, dtype=I64, value=value, tag="if")]
+    return [bound.part("count", f.count, dtype=I64, value=value, tag="if")]
 
 
 def _count_distinct(bound: Bound) -> list[Part]:
@@ -89,15 +78,7 @@ def distinct(value: datafusion.Expr) -> datafusion.Expr:
 
 
 def _merged_counts(bound: Bound) -> list[Part]:
-    return [bound.merging("count", total)]
-
-
-def _every(value: datafusion.Expr) -> datafusion.Expr:
-    return f.bool_and(value)
-
-
-def _some(value: datafusion.Expr) -> datafusion.Expr:
-    return f.bool_or(value)
+    return [bound.merging("count", f.sum)]
 
 
 def _logic(kind: str, build: Build) -> Form:
@@ -121,7 +102,7 @@ def _registers_of(values: pa.Array) -> pa.Array:
 
 def _register_rows(bound: Bound) -> list[Part]:
     codes = function(_registers_of, [bound.type()], pa.int32(), bound.value().cast(bound.type()))
-    return [bound.part("codes", collected, dtype=pa.int32(), value=codes, tag="codes")]
+    return [bound.part("codes", f.array_agg, dtype=pa.int32(), value=codes, tag="codes")]
 
 
 def _merged_registers(lists: pa.Array) -> tuple[NDArray[np.int32], Ints]:
@@ -165,9 +146,9 @@ FORMS = {
     "approx_distinct": Form(
         _register_rows,
         _register_result,
-        lambda bound: [bound.merging("codes", collected)],
+        lambda bound: [bound.merging("codes", f.array_agg)],
         _register_states,
     ),
-    "bool_and": _logic("all", _every),
-    "bool_or": _logic("any", _some),
+    "bool_and": _logic("all", f.bool_and),
+    "bool_or": _logic("any", f.bool_or),
 }

@@ -25,14 +25,6 @@ _FAR = {"min": 1, "max": -1}
 """Ranks in the order of values: NaN is the largest, whichever extreme is wanted."""
 
 
-def _smallest(value: datafusion.Expr, **options: datafusion.Expr) -> datafusion.Expr:
-    return f.min(value, **options)
-
-
-def _largest(value: datafusion.Expr, **options: datafusion.Expr) -> datafusion.Expr:
-    return f.max(value, **options)
-
-
 def _of_constant(build: Callable[..., datafusion.Expr], value: datafusion.Expr) -> datafusion.Expr:
     """With a filter that changes nothing: else DataFusion takes a constant's extreme from
     statistics, and when that is one aggregate of several its own plan breaks."""
@@ -95,4 +87,4 @@ def _form(kind: str, build: Build) -> Form:
     )
 
 
-FORMS = {"min": _form("min", _smallest), "max": _form("max", _largest)}
+FORMS = {"min": _form("min", f.min), "max": _form("max", f.max)}

@@ -16,7 +16,6 @@ from datafusion import functions as f
 from numpy.typing import NDArray
 from pyarrow import types as t
 
-from fabric.operators.fragment.aggregates.counts import counted, total
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Part
 from fabric.operators.fragment.aggregates.segments import Floats, Ints
 from fabric.operators.fragment.sum_bounds import Fit
@@ -41,13 +40,13 @@ def parts(bound: Bound) -> list[Part]:
     both_y = f.when(x.is_not_null(), y).otherwise(null)
     values = {"x": both_x, "y": both_y, "xx": both_x * x, "yy": both_y * y, "xy": x * y}
     found = [
-        bound.part(kind, total, value=value, dtype=I64, tag=kind) for kind, value in values.items()
+        bound.part(kind, f.sum, value=value, dtype=I64, tag=kind) for kind, value in values.items()
     ]
-    counts = bound.part("count", counted, value=values["xy"], dtype=I64, tag="xy")
+    counts = bound.part("count", f.count, value=values["xy"], dtype=I64, tag="xy")
     if bound.fit is Fit.SUMS:
         return [counts, *found]
     near = [
-        bound.part(f"near_{kind}", total, value=values[kind], dtype=F64, tag=kind)
+        bound.part(f"near_{kind}", f.sum, value=values[kind], dtype=F64, tag=kind)
         for kind in ("xx", "yy", "xy")
     ]
     return [counts, *found, *near]

@@ -18,21 +18,21 @@ from datafusion import functions as f
 
 from fabric._cython.kernels.moments import co_moments, moments
 from fabric.operators.fragment.aggregates import integers
-from fabric.operators.fragment.aggregates.counts import counted
 from fabric.operators.fragment.aggregates.parts import (
     F64,
     I64,
     Bound,
+    Build,
     Form,
     Found,
     Part,
+    Parts,
     function,
 )
 from fabric.operators.fragment.aggregates.segments import (
     Bools,
     Floats,
     Ints,
-    collected,
     floats,
     kept_offsets,
     reduced,
@@ -122,26 +122,14 @@ def merge_two(*lists: pa.Array) -> pa.Array:
 
 def _variance(bound: Bound) -> list[Part]:
     """DataFusion's variance, which is 0 of one value, be it NaN; the mean, which knows better."""
-    parts = [("count", counted), ("variance", _var_pop), ("mean", _mean)]
+    parts: list[tuple[str, Build]] = [("count", f.count), ("variance", f.var_pop), ("mean", f.avg)]
     if bound.is_partial:
-        parts.append(("smallest", _min))  # the mean of equal values, exactly
+        parts.append(("smallest", f.min))  # the mean of equal values, exactly
     return [bound.part(kind, build, dtype=F64) for kind, build in parts]
 
 
-def _mean(value: datafusion.Expr) -> datafusion.Expr:
-    return f.avg(value)
-
-
-def _min(value: datafusion.Expr) -> datafusion.Expr:
-    return f.min(value)
-
-
-def _var_pop(value: datafusion.Expr) -> datafusion.Expr:
-    return f.var_pop(value)
-
-
 def _collected(n_columns: int, bound: Bound) -> list[Part]:
-    return [bound.part(f"values_{i}", collected, i, dtype=F64) for i in range(n_columns)]
+    return [bound.part(f"values_{i}", f.array_agg, i, dtype=F64) for i in range(n_columns)]
 
 
 def _pairs(bound: Bound) -> list[Part]:
@@ -153,10 +141,6 @@ def _pairs(bound: Bound) -> list[Part]:
 def _of_integers(*columns: pa.Array) -> pa.Array:
     """The co-moments of sums of integers."""
     return _made(TWO, *integers.moments_of(*columns))
-
-
-def _merged(kinds: tuple[str, ...], bound: Bound) -> list[Part]:
-    return [bound.merging(kind, collected) for kind in ("count", *kinds)]
 
 
 def _derived(
@@ -208,86 +192,46 @@ def _result(kinds: tuple[str, ...], finish: Finish, _: Bound, found: Found) -> d
     return function(compute, [I64, *[F64] * len(kinds)], F64, count, *columns)
 
 
-def _var_of(n: Floats, m2: Floats) -> Answer:
-    return m2 / (n - 1), n < 2
-
-
-def _var_pop_of(n: Floats, m2: Floats) -> Answer:
-    return m2 / n, n < 1
-
-
-def _std_of(n: Floats, m2: Floats) -> Answer:
-    return np.sqrt(m2 / (n - 1)), n < 2
-
-
-def _std_pop_of(n: Floats, m2: Floats) -> Answer:
-    return np.sqrt(m2 / n), n < 1
-
-
-def _skewness_of(n: Floats, m2: Floats, m3: Floats) -> Answer:
-    return np.sqrt(n) * m3 / np.sqrt(m2 * m2 * m2), (n < 1) | (m2 == 0)
-
-
-def _kurtosis_of(n: Floats, m2: Floats, m4: Floats) -> Answer:
-    return n * m4 / (m2 * m2) - 3.0, (n < 1) | (m2 == 0)
-
-
-def _covar_of(n: Floats, c2: Floats) -> Answer:
-    return c2 / (n - 1), n < 2
-
-
-def _covar_pop_of(n: Floats, c2: Floats) -> Answer:
-    return c2 / n, n < 1
-
-
-def _corr_of(n: Floats, m2_x: Floats, m2_y: Floats, c2: Floats) -> Answer:
-    return c2 / np.sqrt(m2_x * m2_y), (n < 2) | (m2_x * m2_y == 0)
-
-
-def _form_of_one(finish: Finish) -> Form:
-    kinds = ("mean", "m2")
-    return Form(
-        rows=_variance,
-        merged=partial(_merged, kinds),
-        derived=partial(_derived, kinds, moments_of_values, merge_one),
-        states=partial(_states, kinds),
-        result=partial(_result, ("m2",), finish),
-    )
-
-
-def _form_of_lists(
-    n_columns: int, all_kinds: tuple[str, ...], kinds: tuple[str, ...], finish: Finish
-) -> Form:
-    compute: Compute = moments_of_pairs if n_columns == 2 else moments_of_values
-    merge: Compute = merge_two if n_columns == 2 else merge_one
-    return Form(
-        rows=_pairs if n_columns == 2 else partial(_collected, 1),
-        merged=partial(_merged, all_kinds),
-        derived=partial(_derived, all_kinds, compute, merge),
-        states=partial(_states, all_kinds),
-        result=partial(_result, kinds, finish),
-    )
-
-
 RESULTS: dict[str, tuple[int, tuple[str, ...], Finish]] = {
-    "var": (1, ("m2",), _var_of),
-    "std": (1, ("m2",), _std_of),
-    "var_pop": (1, ("m2",), _var_pop_of),
-    "std_pop": (1, ("m2",), _std_pop_of),
-    "skewness": (1, ("m2", "m3"), _skewness_of),
-    "kurtosis": (1, ("m2", "m4"), _kurtosis_of),
-    "covar_samp": (2, ("c2",), _covar_of),
-    "covar_pop": (2, ("c2",), _covar_pop_of),
-    "corr": (2, ("m2_x", "m2_y", "c2"), _corr_of),
-}
+    "var": (1, ("m2",), lambda n, m2: (m2 / (n - 1), n < 2)),
+    "std": (1, ("m2",), lambda n, m2: (np.sqrt(m2 / (n - 1)), n < 2)),
+    "var_pop": (1, ("m2",), lambda n, m2: (m2 / n, n < 1)),
+    "std_pop": (1, ("m2",), lambda n, m2: (np.sqrt(m2 / n), n < 1)),
+    "skewness": (1, ("m2", "m3"), lambda n, m2, m3: (
+        np.sqrt(n) * m3 / np.sqrt(m2 * m2 * m2), (n < 1) | (m2 == 0)
+    )),
+    "kurtosis": (1, ("m2", "m4"), lambda n, m2, m4: (
+        n * m4 / (m2 * m2) - 3.0, (n < 1) | (m2 == 0)
+    )),
+    "covar_samp": (2, ("c2",), lambda n, c2: (c2 / (n - 1), n < 2)),
+    "covar_pop": (2, ("c2",), lambda n, c2: (c2 / n, n < 1)),
+    "corr": (2, ("m2_x", "m2_y", "c2"), lambda n, m2_x, m2_y, c2: (
+        c2 / np.sqrt(m2_x * m2_y), (n < 2) | (m2_x * m2_y == 0)
+    )),
+}  # fmt: skip
 """How many columns each takes, the moments its result is made of, and how."""
 
 
 def _form(name: str) -> Form:
     n_columns, kinds, finish = RESULTS[name]
-    if kinds == ("m2",):
-        return _form_of_one(finish)
-    return _form_of_lists(n_columns, TWO if n_columns == 2 else ONE, kinds, finish)
+    rows: Parts
+    states: tuple[str, ...]
+    compute: Compute
+    merge: Compute
+    compute, merge = moments_of_values, merge_one
+    if n_columns == 2:
+        rows, states, compute, merge = _pairs, TWO, moments_of_pairs, merge_two
+    elif kinds == ("m2",):
+        rows, states = _variance, ONE[:2]
+    else:
+        rows, states = partial(_collected, 1), ONE
+    return Form(
+        rows=rows,
+        merged=lambda bound: [bound.merging(kind, f.array_agg) for kind in ("count", *states)],
+        derived=partial(_derived, states, compute, merge),
+        states=partial(_states, states),
+        result=partial(_result, kinds, finish),
+    )
 
 
 FORMS = {name: _form(name) for name in RESULTS}

@@ -12,13 +12,13 @@ from functools import partial
 import datafusion
 import numpy as np
 import pyarrow as pa
+from datafusion import functions as f
 
 from fabric.operators.fragment.aggregates.counts import rows_of
 from fabric.operators.fragment.aggregates.parts import Bound, Form, Found, Part, function
 from fabric.operators.fragment.aggregates.segments import (
     Bools,
     Ints,
-    collected,
     kept_offsets,
     lists_of,
     order_keys,
@@ -67,7 +67,7 @@ def _positive(counts: pa.Array) -> Bools:
 
 
 def _values(bound: Bound) -> list[Part]:
-    return [bound.part("value", collected)]
+    return [bound.part("value", f.array_agg)]
 
 
 def _values_and_count(bound: Bound) -> list[Part]:
@@ -76,7 +76,7 @@ def _values_and_count(bound: Bound) -> list[Part]:
 
 
 def _merged(kinds: tuple[str, ...], bound: Bound) -> list[Part]:
-    return [bound.merging(kind, collected) for kind in kinds]
+    return [bound.merging(kind, f.array_agg) for kind in kinds]
 
 
 def _pick_row(pick: Pick, bound: Bound, found: Found) -> datafusion.Expr:
@@ -113,7 +113,7 @@ def _row_form(pick: Pick) -> Form:
 
 
 def _pairs(bound: Bound) -> list[Part]:
-    return [bound.part("value", collected), bound.part("by", collected, 1)]
+    return [bound.part("value", f.array_agg), bound.part("by", f.array_agg, 1)]
 
 
 def _of_extreme(ufunc: np.ufunc, index: int, *lists: pa.Array) -> pa.Array:

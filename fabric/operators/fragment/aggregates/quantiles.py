@@ -18,13 +18,11 @@ import pyarrow as pa
 from datafusion import functions as f
 
 from fabric._cython.kernels.rank_select import select_ranks
-from fabric.operators.fragment.aggregates.counts import counted
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part, function
 from fabric.operators.fragment.aggregates.segments import (
     Bools,
     Floats,
     Ints,
-    collected,
     floats,
     lists_of,
     offsets_of,
@@ -79,7 +77,7 @@ def method_of(args: Sequence[Expr]) -> tuple[float, str]:
 
 
 def _values(bound: Bound) -> list[Part]:
-    return [bound.part("values", collected, dtype=F64)]
+    return [bound.part("values", f.array_agg, dtype=F64)]
 
 
 def _exact(bound: Bound, found: Found) -> datafusion.Expr:
@@ -88,12 +86,12 @@ def _exact(bound: Bound, found: Found) -> datafusion.Expr:
 
 
 def _approximate_values(bound: Bound) -> list[Part]:
-    parts = [bound.part("values", collected)]
-    return [*parts, bound.part("count", counted)] if bound.is_partial else parts
+    parts = [bound.part("values", f.array_agg)]
+    return [*parts, bound.part("count", f.count)] if bound.is_partial else parts
 
 
 def _approximate_merged(bound: Bound) -> list[Part]:
-    return [bound.merging("values", collected), bound.merging("count", collected)]
+    return [bound.merging("values", f.array_agg), bound.merging("count", f.array_agg)]
 
 
 def _approximate(bound: Bound, found: Found) -> datafusion.Expr:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import datafusion
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import functions as f
 from numpy.typing import NDArray
 from pyarrow import types as t
 
@@ -25,11 +23,6 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 _ALL_BUT_SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 _SIGN = np.uint64(1 << 63)
-
-
-def collected(value: datafusion.Expr) -> datafusion.Expr:
-    """All values of a group as a list, nulls among them."""
-    return f.array_agg(value)
 
 
 def segments(lists: pa.Array) -> tuple[pa.Array, Ints]:

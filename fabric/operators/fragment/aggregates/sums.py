@@ -18,7 +18,6 @@ from pyarrow import types as t
 
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.bound import from_numpy
-from fabric.operators.fragment.aggregates.counts import counted, total
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part, function
 from fabric.operators.fragment.sum_bounds import Fit
 from fabric.plan.expr import Call, Case, Cast, Column, Literal
@@ -41,23 +40,23 @@ def _sum(bound: Bound) -> list[Part]:
     dtype = bound.type()
     number = _number(dtype)
     if t.is_decimal(number):
-        parts = [bound.part("sum", total, dtype=number)]
+        parts = [bound.part("sum", f.sum, dtype=number)]
         if number.precision > DECIMAL_SAFE_DIGITS and bound.fit is not Fit.SUMS:
-            parts.append(bound.part("near", total, dtype=F64, value=_near(bound.value(), number)))
+            parts.append(bound.part("near", f.sum, dtype=F64, value=_near(bound.value(), number)))
         return parts
-    parts = [bound.part("sum", total, dtype=I64 if t.is_integer(number) else F64)]
+    parts = [bound.part("sum", f.sum, dtype=I64 if t.is_integer(number) else F64)]
     if dtype.equals(I64) and bound.fit is not Fit.SUMS:
-        parts.append(bound.part("sum_f64", total, dtype=F64))
+        parts.append(bound.part("sum_f64", f.sum, dtype=F64))
     return parts
 
 
 def _merged_sum(bound: Bound) -> list[Part]:
-    parts = [bound.merging("sum", total)]
+    parts = [bound.merging("sum", f.sum)]
     if "sum_f64" in bound.states:
-        parts.append(bound.merging("sum_f64", total))
+        parts.append(bound.merging("sum_f64", f.sum))
     dtype = parts[0].dtype
     if t.is_decimal(dtype) and dtype.precision > DECIMAL_SAFE_DIGITS:
-        parts.append(Part("near", _near(parts[0].value, dtype), F64, total, parts[0].same))
+        parts.append(Part("near", _near(parts[0].value, dtype), F64, f.sum, parts[0].same))
     return parts
 
 
@@ -78,14 +77,14 @@ def _sum_states(bound: Bound, found: Found) -> Mapping[str, datafusion.Expr]:
 
 
 def _mean(bound: Bound) -> list[Part]:
-    count = bound.part("count", counted)
+    count = bound.part("count", f.count)
     if t.is_decimal(_number(bound.type())):
         return [count, *_sum(bound)]
-    return [count, bound.part("sum", total, dtype=F64)]
+    return [count, bound.part("sum", f.sum, dtype=F64)]
 
 
 def _merged_mean(bound: Bound) -> list[Part]:
-    return [bound.merging("count", total), *_merged_sum(bound)]
+    return [bound.merging("count", f.sum), *_merged_sum(bound)]
 
 
 def _mean_states(bound: Bound, found: Found) -> Mapping[str, datafusion.Expr]:
