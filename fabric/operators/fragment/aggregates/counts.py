@@ -17,7 +17,7 @@ from datafusion import functions as f
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.hash import hash_columns
-from fabric._cython.kernels.registers import N_REGISTERS, merge_registers, register_codes
+from fabric._cython.kernels.segments import N_REGISTERS, merge_registers, register_codes
 from fabric.operators.fragment.aggregates.parts import (
     I64,
     Bound,

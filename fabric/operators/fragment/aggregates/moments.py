@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from datafusion import functions as f
 
-from fabric._cython.kernels.moments import co_moments, moments
+from fabric._cython.kernels.segments import co_moments, moments
 from fabric.operators.fragment.aggregates import integers
 from fabric.operators.fragment.aggregates.parts import (
     F64,

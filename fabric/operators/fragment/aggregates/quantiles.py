@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from datafusion import functions as f
 
-from fabric._cython.kernels.rank_select import select_ranks
+from fabric._cython.kernels.segments import select_ranks
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part, function
 from fabric.operators.fragment.aggregates.segments import (
     Bools,

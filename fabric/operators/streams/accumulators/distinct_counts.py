@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
-from fabric._cython.kernels.registers import register_codes
+from fabric._cython.kernels.segments import register_codes
 from fabric.operators.fragment.aggregates.counts import estimated
 from fabric.operators.streams.accumulators.accumulator import Ids, RowGroups
 from fabric.operators.streams.accumulators.value_lists import OfValues, unfolded
