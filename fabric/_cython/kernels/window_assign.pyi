@@ -10,9 +10,6 @@ def assign_sliding(
 def assign_cumulative(
     times: _Int64, size_us: int, step_us: int, offset_us: int
 ) -> tuple[_Int64, _Int64, _Int64]: ...
-def late_rows(
-    ends: _Int64, rows: _Int64 | None, watermarks: _Int64, lateness_us: int
-) -> NDArray[np.bool_]: ...
 def window_spans(
     times: _Int64,
     watermarks: _Int64 | None,

@@ -8,7 +8,7 @@ round.
 import numpy as np
 
 cimport cython
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 
 cdef int64_t FIRST = INT64_MIN + 2
 cdef int64_t LAST = INT64_MAX - 1
@@ -70,10 +70,10 @@ cdef void sliding(const int64_t* times, int64_t n_rows, int64_t size, int64_t sl
 
 
 @cython.cdivision(True)
-cdef void cumulative(const int64_t* times, int64_t n_rows, int64_t size, int64_t step,
-                     int64_t offset, int64_t* offsets, int64_t* rows, int64_t* starts,
-                     int64_t* ends) noexcept nogil:
-    """The windows of a row from the first to end to the last; counts alone where `rows` is NULL."""
+cdef int64_t cumulative(const int64_t* times, int64_t n_rows, int64_t size, int64_t step,
+                        int64_t offset, int64_t* rows, int64_t* starts,
+                        int64_t* ends) noexcept nogil:
+    """The windows of a row from the first to end to the last; their number alone without `rows`."""
     cdef int64_t i, back, ahead, n = 0
     for i in range(n_rows):
         back = past(times[i], size, offset)
@@ -87,7 +87,7 @@ cdef void cumulative(const int64_t* times, int64_t n_rows, int64_t size, int64_t
             ends[n] = plus(times[i], ahead)
             n += 1
             ahead += step
-    offsets[0] = n
+    return n
 
 
 cdef int64_t checked(str what, int64_t value) except -1:
@@ -205,79 +205,16 @@ def assign_cumulative(const int64_t[::1] times not None, int64_t size_us, int64_
     offset_us = offset_us % size_us
     offset_us += size_us if offset_us < 0 else 0
     if n_rows:
-        cumulative(&times[0], n_rows, size_us, step_us, offset_us, &n, NULL, NULL, NULL)
+        n = cumulative(&times[0], n_rows, size_us, step_us, offset_us, NULL, NULL, NULL)
     rows, starts, ends = (np.empty(n, np.int64) for _ in range(3))
     cdef int64_t[::1] rows_view = rows
     cdef int64_t[::1] starts_view = starts
     cdef int64_t[::1] ends_view = ends
     if n > 0:
         with nogil:
-            cumulative(&times[0], n_rows, size_us, step_us, offset_us, &n, &rows_view[0],
+            cumulative(&times[0], n_rows, size_us, step_us, offset_us, &rows_view[0],
                        &starts_view[0], &ends_view[0])
     return rows, starts, ends
-
-
-cdef int mark_late(const int64_t* ends, const int64_t* rows, int64_t n, const int64_t* watermarks,
-                   int64_t n_rows, int64_t lateness, uint8_t* out) noexcept nogil:
-    """1, and nothing more done, for a row out of range. What a window's end plus the lateness would
-    carry past the last time never is late: it is open until the input ends."""
-    cdef int64_t i, row
-    for i in range(n):
-        row = i if rows == NULL else rows[i]
-        if row < 0 or row >= n_rows:
-            return 1
-        out[i] = ends[i] <= INT64_MAX - lateness and ends[i] + lateness <= watermarks[row]
-    return 0
-
-
-def late_rows(const int64_t[::1] ends not None, const int64_t[::1] rows,
-              const int64_t[::1] watermarks not None, int64_t lateness_us):
-    """Whether each row comes too late for its window: window end + lateness <= its watermark.
-
-    Parameters
-    ----------
-    ends
-        int64, shape (windows,): the end of each row's window.
-    rows
-        int64, shape (windows,): which row a window is of; None when it is one window a row.
-    watermarks
-        int64, shape (rows,): what each row carries.
-    lateness_us
-        How long a window takes rows after its end, not negative.
-    Returns
-    -------
-    late
-        bool, shape (windows,).
-    Raises
-    ------
-    ValueError
-        If the lengths do not fit, a row is out of range, or `lateness_us` is negative.
-    Examples
-    --------
-    >>> import numpy as np
-    >>> late_rows(np.array([10, 20]), None, np.array([15, 15]), 5).tolist()
-    [True, False]
-    """
-    if lateness_us < 0:
-        raise ValueError(f"lateness_us must not be negative, got {lateness_us}")
-    cdef int64_t n = ends.shape[0], n_rows = watermarks.shape[0]
-    cdef int outside = 0
-    if (n_rows if rows is None else rows.shape[0]) != n:
-        raise ValueError(f"{n} windows need as many rows, "
-                         f"got {n_rows if rows is None else rows.shape[0]}")
-    late = np.empty(n, np.bool_)
-    cdef uint8_t[::1] view = late.view(np.uint8)
-    cdef const int64_t* places = NULL
-    if n > 0:
-        if n_rows == 0:
-            raise ValueError(f"row {rows[0]} is none of 0 rows")
-        if rows is not None:
-            places = &rows[0]
-        with nogil:
-            outside = mark_late(&ends[0], places, n, &watermarks[0], n_rows, lateness_us, &view[0])
-        if outside:
-            raise ValueError(f"a window names a row that is none of {n_rows} rows")
-    return late
 
 
 @cython.cdivision(True)

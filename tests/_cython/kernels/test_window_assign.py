@@ -11,7 +11,6 @@ from fabric._cython.kernels.window_assign import (
     assign_cumulative,
     assign_sliding,
     assign_tumbling,
-    late_rows,
 )
 
 END = 2**63 - 1
@@ -67,31 +66,12 @@ def test_golden_windows() -> None:
     assert starts.tolist() == [0, -30, 0, -30, 0, -30, 60, 30, 60, 30]
 
 
-@given(st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20))), st.integers(0, 5))
-def test_lateness(rows: list[tuple[int, int]], lateness: int) -> None:
-    ends = np.array([end for end, _ in rows], np.int64)
-    watermarks = np.array([watermark for _, watermark in rows], np.int64)
-    expected = [end + lateness <= watermark for end, watermark in rows]
-    assert late_rows(ends, None, watermarks, lateness).tolist() == expected
-    places = np.arange(len(rows) - 1, -1, -1)
-    assert late_rows(ends[::-1].copy(), places, watermarks, lateness).tolist() == expected[::-1]
-
-
-def test_lateness_at_the_ends_of_time() -> None:
-    ends, watermarks = np.array([LAST, FIRST]), np.array([LAST - 1, -(2**63)])
-    assert late_rows(ends, None, watermarks, END).tolist() == [False, False]
-
-
 def test_what_does_not_fit_is_refused() -> None:
     times = np.zeros(2, np.int64)
     for refused, message in (
         (lambda: assign_tumbling(times, 0, 0), "size_us must be positive, got 0"),
         (lambda: assign_sliding(times, 5, 6, 0), "slide_us must be at most size_us 5, got 6"),
         (lambda: assign_cumulative(times, 5, 2, 0), "must be a multiple of step_us 2, got 5"),
-        (lambda: late_rows(times, None, times, -1), "lateness_us must not be negative"),
-        (lambda: late_rows(times, None, times[:1], 0), "2 windows need as many rows, got 1"),
-        (lambda: late_rows(times, np.array([0, 2]), times, 0), "none of 2 rows"),
-        (lambda: late_rows(times[:1], np.array([0]), times[:0], 0), "row 0 is none of 0 rows"),
     ):
         with pytest.raises(ValueError, match=message):
             refused()
