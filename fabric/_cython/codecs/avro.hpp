@@ -12,7 +12,7 @@
 
 #include "codecs/codec.hpp"
 #include "codecs/framed.hpp"
-#include "codecs/int256.hpp"
+#include "codecs/integers.hpp"
 #include "codecs/rows.hpp"
 
 namespace fabric::codecs {

@@ -4,22 +4,11 @@
 
 #include "codecs/avro.hpp"
 #include "codecs/integers.hpp"
-#include "codecs/utf8.hpp"
+#include "codecs/scalars.hpp"
 
 namespace fabric::codecs {
 
 namespace {
-
-void number_columns(std::vector<Column>& columns, std::vector<Column*>& out) {
-  for (Column& column : columns) {
-    out.push_back(&column);
-    number_columns(column.children(), out);
-  }
-}
-
-int64_t unzigzag(uint64_t raw) {
-  return static_cast<int64_t>(raw >> 1) ^ -static_cast<int64_t>(raw & 1);
-}
 
 void check_program(bool is_right) {
   if (!is_right) throw std::invalid_argument("an Avro program has an index out of range");

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "arrow_c.hpp"
+#include "arrays.hpp"
 #include "codecs/columns.hpp"
 
 namespace fabric::codecs {

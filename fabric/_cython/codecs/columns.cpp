@@ -317,4 +317,11 @@ void Column::finish(ArrowArray& out) {
   }
 }
 
+void number_columns(std::vector<Column>& columns, std::vector<Column*>& out) {
+  for (Column& column : columns) {
+    out.push_back(&column);
+    number_columns(column.children(), out);
+  }
+}
+
 }  // namespace fabric::codecs

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "arrow_c.hpp"
+#include "arrays.hpp"
 
 namespace fabric::codecs {
 
@@ -187,5 +187,8 @@ class Column {
   int64_t length_ = 0, n_nulls_ = 0;
   Bytes validity_, offsets_, data_;
 };
+
+// All columns and what is inside of them, depth first: a column's number is its place.
+void number_columns(std::vector<Column>& columns, std::vector<Column*>& out);
 
 }  // namespace fabric::codecs

@@ -1,7 +1,7 @@
 // Whether a piece of text is JSON: for values that nobody reads, which simdjson only skips.
 #include <cstring>
 
-#include "codecs/json.hpp"
+#include "codecs/text.hpp"
 #include "codecs/scalars.hpp"
 
 namespace fabric::codecs {

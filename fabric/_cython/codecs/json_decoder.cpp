@@ -3,7 +3,7 @@
 
 #include <unordered_map>
 
-#include "codecs/json.hpp"
+#include "codecs/text.hpp"
 #include "codecs/json_plain.hpp"
 #include "codecs/scalars.hpp"
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "arrays.hpp"
-#include "codecs/json.hpp"
+#include "codecs/text.hpp"
 #include "codecs/scalars.hpp"
 
 namespace fabric::codecs {

@@ -1,5 +1,5 @@
 // Lines of CSV, and values that are the text or bytes of one column.
-#include "codecs/lines.hpp"
+#include "codecs/text.hpp"
 
 #include <algorithm>
 #include <utility>

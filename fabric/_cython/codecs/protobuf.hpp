@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -57,8 +58,32 @@ struct PbProgram {
   std::vector<PbEnum> enums;
 };
 
+inline bool is_scalar(const PbField& field) {
+  return field.type != PbType::message && field.type != PbType::group;
+}
+
 // Throws std::invalid_argument where a number names nothing.
-void check_program(const PbProgram& program, size_t n_columns);
+inline void check_program(const PbProgram& program, size_t n_columns) {
+  const auto n_messages = static_cast<int32_t>(program.messages.size());
+  const auto n_enums = static_cast<int32_t>(program.enums.size());
+  bool is_right = n_messages > 0;
+  for (const PbMessage& message : program.messages) {
+    for (int32_t column : message.absent) {
+      is_right = is_right && column >= 0 && static_cast<size_t>(column) < n_columns;
+    }
+    for (const PbField& field : message.fields) {
+      const bool is_column = field.column_id >= 0;
+      is_right = is_right && field.column_id < static_cast<int32_t>(n_columns);
+      if (is_column && !is_scalar(field)) {
+        is_right = is_right && field.message_id >= 0 && field.message_id < n_messages;
+      }
+      if (is_column && field.type == PbType::enum_) {
+        is_right = is_right && field.enum_id >= 0 && field.enum_id < n_enums;
+      }
+    }
+  }
+  if (!is_right) throw std::invalid_argument("a Protobuf program has an index out of range");
+}
 
 class ProtobufDecoder final : public Decoder {
  public:

@@ -7,7 +7,7 @@
 #include "codecs/integers.hpp"
 #include "codecs/protobuf.hpp"
 #include "codecs/protobuf_wire.hpp"
-#include "codecs/utf8.hpp"
+#include "codecs/scalars.hpp"
 
 namespace fabric::codecs {
 
@@ -15,33 +15,7 @@ namespace {
 
 constexpr uint32_t DIRECT = 128;  // field numbers below are found by one look
 
-bool is_scalar(const PbField& field) {
-  return field.type != PbType::message && field.type != PbType::group;
-}
-
 }  // namespace
-
-void check_program(const PbProgram& program, size_t n_columns) {
-  const auto n_messages = static_cast<int32_t>(program.messages.size());
-  const auto n_enums = static_cast<int32_t>(program.enums.size());
-  bool is_right = n_messages > 0;
-  for (const PbMessage& message : program.messages) {
-    for (int32_t column : message.absent) {
-      is_right = is_right && column >= 0 && static_cast<size_t>(column) < n_columns;
-    }
-    for (const PbField& field : message.fields) {
-      const bool is_column = field.column_id >= 0;
-      is_right = is_right && field.column_id < static_cast<int32_t>(n_columns);
-      if (is_column && !is_scalar(field)) {
-        is_right = is_right && field.message_id >= 0 && field.message_id < n_messages;
-      }
-      if (is_column && field.type == PbType::enum_) {
-        is_right = is_right && field.enum_id >= 0 && field.enum_id < n_enums;
-      }
-    }
-  }
-  if (!is_right) throw std::invalid_argument("a Protobuf program has an index out of range");
-}
 
 // One message of a program. A type that holds itself has no columns, so each is in use once at a
 // time, and what it met can be its own.
@@ -52,6 +26,8 @@ struct ProtobufDecoder::Table {
     uint64_t raw = 0;
     Span last{};
     std::vector<Span> parts;  // of a message: all that it occurs as are one; a map's entries
+
+    void clear() { is_there = false, parts.clear(); }
   };
 
   struct Field {
@@ -71,20 +47,14 @@ struct ProtobufDecoder::Table {
 
   Field* find(uint32_t number) {
     int16_t index = -1;
-    if (number < DIRECT) {
-      index = number < direct.size() ? direct[number] : int16_t{-1};
-    } else if (const auto found = others.find(number); found != others.end()) {
-      index = found->second;
-    }
+    if (number < DIRECT) index = direct[number];
+    else if (const auto found = others.find(number); found != others.end()) index = found->second;
     return index < 0 ? nullptr : &fields[static_cast<size_t>(index)];
   }
 
   // Append the message whose bytes lie in `parts`, one after the other, to the columns.
   bool read(const Span* parts, size_t n, std::string& reason) {
-    for (Field& field : fields) {
-      field.slot.is_there = false;
-      field.slot.parts.clear();
-    }
+    for (Field& field : fields) field.slot.clear();
     for (size_t k = 0; k < n; ++k) {
       if (!gather(Wires{parts[k].data, parts[k].data + parts[k].size}, reason)) return false;
     }
@@ -147,13 +117,9 @@ struct ProtobufDecoder::Table {
         field.names->names.count(static_cast<int32_t>(raw)) == 0) {
       return true;  // as one unknown
     }
-    const bool was_there = field.slot.is_there;
-    if (is.oneof_id >= 0 && !was_there) {
+    if (is.oneof_id >= 0 && !field.slot.is_there) {
       for (Field& other : fields) {
-        if (other.is.oneof_id == is.oneof_id) {
-          other.slot.is_there = false;
-          other.slot.parts.clear();
-        }
+        if (other.is.oneof_id == is.oneof_id) other.slot.clear();
       }
     }
     field.slot.is_there = true;
@@ -251,21 +217,9 @@ struct ProtobufDecoder::Table {
     int64_t seconds = 0;
     int32_t nanos = 0;
     for (size_t k = 0; k < n; ++k) {
-      Wires wires{parts[k].data, parts[k].data + parts[k].size};
-      while (wires.at < wires.end) {
-        uint32_t number = 0, wire = 0;
-        uint64_t raw = 0;
-        Span inside{};
-        bool is_right = wires.tag(number, wire);
-        const bool is_ours = is_right && wire == VARINT && (number == 1 || number == 2);
-        if (is_right) is_right = is_ours ? wires.varint(raw) : wires.skip(number, wire, inside);
-        if (!is_right) {
-          reason = "a time is truncated or corrupt";
-          return false;
-        }
-        if (is_ours && number == 1) seconds = static_cast<int64_t>(raw);
-        if (is_ours && number == 2) nanos = static_cast<int32_t>(raw);
-      }
+      if (Wires{parts[k].data, parts[k].data + parts[k].size}.moment(seconds, nanos)) continue;
+      reason = "a time is truncated or corrupt";
+      return false;
     }
     const bool is_mixed = (seconds > 0 && nanos < 0) || (seconds < 0 && nanos > 0);
     const bool is_time = field.is.shape == PbShape::timestamp;
@@ -336,10 +290,10 @@ struct ProtobufDecoder::Table {
         raw = static_cast<uint32_t>(raw);
         break;
       case PbType::sint32:
-        raw = static_cast<uint64_t>(unzigzag64(static_cast<uint32_t>(raw)));
+        raw = static_cast<uint64_t>(unzigzag(static_cast<uint32_t>(raw)));
         break;
       case PbType::sint64:
-        raw = static_cast<uint64_t>(unzigzag64(raw));
+        raw = static_cast<uint64_t>(unzigzag(raw));
         break;
       default:
         break;
@@ -372,17 +326,7 @@ struct ProtobufDecoder::Tables {
 
 ProtobufDecoder::ProtobufDecoder(const ArrowSchema& schema, Lookup lookup)
     : Decoder(schema), framed_(std::move(lookup)) {
-  std::vector<std::pair<std::vector<Column>*, size_t>> open{{&columns(), 0}};
-  while (!open.empty()) {  // depth first
-    auto& [level, next] = open.back();
-    if (next == level->size()) {
-      open.pop_back();
-      continue;
-    }
-    Column& column = (*level)[next++];
-    numbered_.push_back(&column);
-    open.emplace_back(&column.children(), 0);
-  }
+  number_columns(columns(), numbered_);
 }
 
 ProtobufDecoder::~ProtobufDecoder() = default;
@@ -432,9 +376,9 @@ bool ProtobufDecoder::decode(const Span& value, std::string& reason) {
     // How many indexes follow, and they: 0 alone is the first message.
     Wires wires{value.data + ID_BYTES, value.data + value.size};
     uint64_t raw = 0;
-    bool is_right = wires.varint(raw) && unzigzag64(raw) >= 0 &&
-                    unzigzag64(raw) <= MESSAGE_INDEXES_MAX;
-    for (int64_t n = is_right ? unzigzag64(raw) : 0; n > 0 && is_right; --n) {
+    bool is_right = wires.varint(raw) && unzigzag(raw) >= 0 &&
+                    unzigzag(raw) <= MESSAGE_INDEXES_MAX;
+    for (int64_t n = is_right ? unzigzag(raw) : 0; n > 0 && is_right; --n) {
       is_right = wires.varint(raw);
     }
     if (!is_right) {

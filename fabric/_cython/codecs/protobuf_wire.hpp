@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "codecs/codec.hpp"
+#include "codecs/integers.hpp"
 #include "codecs/protobuf.hpp"
 
 namespace fabric::codecs {
@@ -89,6 +90,24 @@ struct Wires {
       if (!skip(inner, inner_wire, ignored, depth + 1)) return false;
     }
   }
+
+  // A whole Timestamp or Duration; what it does not hold stays as it is.
+  bool moment(int64_t& seconds, int32_t& nanos) {
+    while (at < end) {
+      uint32_t number = 0, wire = 0;
+      uint64_t raw = 0;
+      Span inside{};
+      if (!tag(number, wire)) return false;
+      if (wire != VARINT || number > 2) {
+        if (!skip(number, wire, inside)) return false;
+        continue;
+      }
+      if (!varint(raw)) return false;
+      if (number == 1) seconds = static_cast<int64_t>(raw);
+      else nanos = static_cast<int32_t>(raw);
+    }
+    return true;
+  }
 };
 
 inline uint32_t wire_of(PbType type) {
@@ -99,10 +118,6 @@ inline uint32_t wire_of(PbType type) {
     case PbType::group: return BEGIN;
     default: return VARINT;
   }
-}
-
-inline int64_t unzigzag64(uint64_t raw) {
-  return static_cast<int64_t>(raw >> 1) ^ -static_cast<int64_t>(raw & 1);
 }
 
 }  // namespace fabric::codecs

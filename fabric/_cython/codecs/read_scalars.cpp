@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
-#include <utility>
 
+#include "codecs/integers.hpp"
 #include "codecs/scalars.hpp"
 
 namespace fabric::codecs {
@@ -39,13 +39,6 @@ struct Reader {
     return at - from;
   }
 };
-
-template <class T, class Wide>
-bool append_fitting(Column& column, Wide value) {
-  if (!std::in_range<T>(value)) return false;
-  column.number(static_cast<T>(value));
-  return true;
-}
 
 template <class Wide>
 bool append_any_integer(Column& column, Wide value) {
@@ -166,29 +159,6 @@ bool append_timestamp(Column& column, Reader reader) {
   return true;
 }
 
-// A whole number of up to 256 bits, from decimal digits.
-struct Wide {
-  uint64_t words[4] = {0, 0, 0, 0};
-
-  bool times_plus(uint64_t factor, uint64_t more) {  // false: it does not fit
-    unsigned __int128 carry = more;
-    for (uint64_t& word : words) {
-      carry += static_cast<unsigned __int128>(word) * factor;
-      word = static_cast<uint64_t>(carry);
-      carry >>= 64;
-    }
-    return carry == 0;
-  }
-  void negate() {
-    unsigned __int128 carry = 1;
-    for (uint64_t& word : words) {
-      carry += ~word;
-      word = static_cast<uint64_t>(carry);
-      carry >>= 64;
-    }
-  }
-};
-
 bool is_word(std::string_view text, std::string_view lower) {
   if (text.size() != lower.size()) return false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -300,7 +270,7 @@ bool append_decimal(Column& column, std::string_view text) {
   digits.erase(0, first);
   exponent += type.scale;  // of the last digit, in units of the type
   while (exponent < 0 && !digits.empty() && digits.back() == '0') digits.pop_back(), ++exponent;
-  Wide value;
+  Int256 value{};
   if (!digits.empty()) {
     const auto n_digits = static_cast<int64_t>(digits.size()) + exponent;
     if (exponent < 0 || n_digits > type.precision) return false;

@@ -25,8 +25,8 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric._cython.codecs.lines import CsvDecoder, CsvEncoder, TextDecoder, TextEncoder
 from fabric._cython.codecs.results import Decoded
+from fabric._cython.codecs.text import CsvDecoder, CsvEncoder, TextDecoder, TextEncoder
 from fabric.errors import ConfigError, PlanError
 from fabric.io.codecs.ipc import IpcDecoder, IpcEncoder
 from fabric.io.codecs.json import check_json, columns_of_json, json_decoder, json_encoder

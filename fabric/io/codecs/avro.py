@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from fabric._cython.codecs.avro import AvroDecoder, AvroEncoder
+from fabric._cython.codecs.binary import AvroDecoder, AvroEncoder
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io.codecs.avro_arrow import arrow_schema, derived_avro, record_name
 from fabric.io.codecs.avro_nodes import Program

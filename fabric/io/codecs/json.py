@@ -24,7 +24,7 @@ import json
 
 import pyarrow as pa
 
-from fabric._cython.codecs.json import JsonDecoder, JsonEncoder
+from fabric._cython.codecs.text import JsonDecoder, JsonEncoder
 from fabric.errors import PlanError
 from fabric.io.schema_registry.subjects import (
     WrittenSchema,

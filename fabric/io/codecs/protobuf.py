@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 
-from fabric._cython.codecs.protobuf import ProtobufDecoder, ProtobufEncoder
+from fabric._cython.codecs.binary import ProtobufDecoder, ProtobufEncoder
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io.codecs.avro_nodes import varint
 from fabric.io.codecs.protobuf_arrow import derived_proto, message_schema

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.codecs.json import JsonDecoder, JsonEncoder
+from fabric._cython.codecs.text import JsonDecoder, JsonEncoder
 from tests.support.arrays import examples
 
 GOOD = b'{"a": 7}'

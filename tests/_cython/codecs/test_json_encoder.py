@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.codecs.json import JsonDecoder, JsonEncoder
+from fabric._cython.codecs.text import JsonDecoder, JsonEncoder
 from fabric.io.sinks.json_texts import check_json
 from tests.support.arrays import examples, types, values
 from tests.support.json_texts import lines

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fabric._cython.codecs.json import JsonDecoder
+from fabric._cython.codecs.text import JsonDecoder
 from fabric.io.files.ndjson import parse
 from tests.support.arrays import DECIMALS, INTEGERS, examples
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.codecs.lines import CsvDecoder, CsvEncoder, TextDecoder, TextEncoder
+from fabric._cython.codecs.text import CsvDecoder, CsvEncoder, TextDecoder, TextEncoder
 from tests.support.arrays import FLOATS, INTEGERS, examples, values
 
 NAMES = ("a", "b", "c")

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from fabric._cython.codecs.codec import Decoder
-from fabric._cython.codecs.json import JsonDecoder
 from fabric._cython.codecs.results import Decoded
+from fabric._cython.codecs.text import JsonDecoder
 from fabric._cython.kafka.results import Bad
 from tests.services.kafka import SharedBroker, kafka_broker
 from tests.support.kafka_clients import WAIT_S, client_of_kind, reads, settings, until

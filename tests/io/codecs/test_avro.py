@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fabric._cython.codecs.avro import AvroDecoder, AvroEncoder
+from fabric._cython.codecs.binary import AvroDecoder, AvroEncoder
 from fabric.errors import PlanError
 from fabric.io.codecs.avro_arrow import arrow_schema, derived_avro
 from fabric.io.codecs.avro_nodes import varint

@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fabric._cython.codecs.protobuf import ProtobufDecoder, ProtobufEncoder
+from fabric._cython.codecs.binary import ProtobufDecoder, ProtobufEncoder
 from fabric.errors import DataError, PlanError
 from fabric.io.codecs.protobuf_arrow import MOMENTS, WRAPPERS, derived_proto, is_map, message_schema
 from fabric.io.codecs.protobuf_program import protobuf_program

@@ -1,11 +1,13 @@
-// Rows as JSON objects: one document a value.
+// Rows as text: JSON objects, lines of CSV, and one column as the plain text or bytes of it.
 //
-// One job: make the two codecs; how values of each type look in JSON is said in json.pyx. The
-// decoder needs simdjson, in json_decoder.cpp alone; the encoder needs nothing.
+// One job: make these codecs; what they take and write is said in text.pyx. The decoder of JSON
+// needs simdjson, in json_decoder.cpp alone.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "codecs/codec.hpp"
 
@@ -37,5 +39,24 @@ inline void check_json_type(const Column& column) {
 }
 
 constexpr int64_t JSON_DEPTH_MAX = 1000;  // Python's own, about
+
+struct CsvRules {
+  char delimiter = ',';
+  char quote = '"';                 // '\0': none
+  bool fills = false;               // missing fields are null, further ones cut off
+  std::vector<std::string> nulls;   // texts that are null, also in quotes
+  std::vector<int32_t> columns;     // for each field of a line the column that it is, or -1
+};
+
+// Which texts are in quotes: those that need it (all texts), all values, none.
+enum class Quoting : int32_t { texts, all, none };
+
+std::unique_ptr<Decoder> make_csv_decoder(const ArrowSchema& schema, CsvRules rules);
+std::unique_ptr<Encoder> make_csv_encoder(const ArrowSchema& schema, char delimiter,
+                                          Quoting quoting);
+
+// `schema` has one column; the value is its text, or its bytes. Null is a null value.
+std::unique_ptr<Decoder> make_text_decoder(const ArrowSchema& schema);
+std::unique_ptr<Encoder> make_text_encoder(const ArrowSchema& schema);
 
 }  // namespace fabric::codecs

@@ -8,7 +8,12 @@ from fabric._cython.codecs.codec cimport CDecoder, CEncoder, Decoder, Encoder, r
 from fabric._cython.kernels.arrow_c cimport ArrowSchema
 
 
-cdef extern from "codecs/lines.hpp" namespace "fabric::codecs" nogil:
+cdef extern from "codecs/text.hpp" namespace "fabric::codecs" nogil:
+    unique_ptr[CDecoder] make_json_decoder(
+        const ArrowSchema& schema, cbool framed) except +raise_fault
+    unique_ptr[CEncoder] make_json_encoder(
+        const ArrowSchema& schema, string prefix) except +raise_fault
+
     cppclass CsvRules:
         char delimiter
         char quote
@@ -27,6 +32,14 @@ cdef extern from "codecs/lines.hpp" namespace "fabric::codecs" nogil:
         const ArrowSchema& schema, char delimiter, Quoting quoting) except +raise_fault
     unique_ptr[CDecoder] make_text_decoder(const ArrowSchema& schema) except +raise_fault
     unique_ptr[CEncoder] make_text_encoder(const ArrowSchema& schema) except +raise_fault
+
+
+cdef class JsonDecoder(Decoder):
+    pass
+
+
+cdef class JsonEncoder(Encoder):
+    pass
 
 
 cdef class CsvDecoder(Decoder):

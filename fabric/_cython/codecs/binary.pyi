@@ -6,7 +6,30 @@ import pyarrow as pa
 from fabric._cython.codecs.codec import Decoder, Encoder
 
 @type_check_only
-class Field(Protocol):
+class AvroProgram(Protocol):
+    @property
+    def nodes(self) -> tuple[tuple[int, int, int, int, tuple[int, ...]], ...]: ...
+    @property
+    def texts(self) -> tuple[bytes, ...]: ...
+    @property
+    def root(self) -> int: ...
+
+@final
+class AvroDecoder(Decoder):
+    def __new__(
+        cls,
+        schema: pa.Schema,
+        program: AvroProgram | None = None,
+        *,
+        lookup: Callable[[int], AvroProgram | str] | None = None,
+    ) -> Self: ...
+
+@final
+class AvroEncoder(Encoder):
+    def __new__(cls, schema: pa.Schema, program: AvroProgram, *, header: bytes = b"") -> Self: ...
+
+@type_check_only
+class ProtobufField(Protocol):
     @property
     def number(self) -> int: ...
     @property
@@ -31,9 +54,9 @@ class Field(Protocol):
     def oneof(self) -> int: ...
 
 @type_check_only
-class Program(Protocol):
+class ProtobufProgram(Protocol):
     @property
-    def messages(self) -> Sequence[tuple[Sequence[Field], Sequence[int]]]: ...
+    def messages(self) -> Sequence[tuple[Sequence[ProtobufField], Sequence[int]]]: ...
     @property
     def enums(self) -> Sequence[tuple[bool, Sequence[tuple[str, int]]]]: ...
 
@@ -42,11 +65,13 @@ class ProtobufDecoder(Decoder):
     def __new__(
         cls,
         schema: pa.Schema,
-        program: Program | None = None,
+        program: ProtobufProgram | None = None,
         *,
-        lookup: Callable[[int, tuple[int, ...]], Program | str] | None = None,
+        lookup: Callable[[int, tuple[int, ...]], ProtobufProgram | str] | None = None,
     ) -> Self: ...
 
 @final
 class ProtobufEncoder(Encoder):
-    def __new__(cls, schema: pa.Schema, program: Program, *, header: bytes = b"") -> Self: ...
+    def __new__(
+        cls, schema: pa.Schema, program: ProtobufProgram, *, header: bytes = b""
+    ) -> Self: ...
