@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace fabric::kafka {
 
@@ -247,6 +248,41 @@ std::vector<TopicFacts> ask_metadata(const Handle& handle, const std::vector<std
     kafka.topic_destroy(topic);
   }
   return facts;
+}
+
+int64_t ask_message_bytes_max(const Handle& handle, const std::string& topic, int timeout_ms) {
+  const Api& kafka = api();
+  Client* client = handle.client();
+  Queue* queue = kafka.queue_new(client);
+  AdminOptions* options = kafka.AdminOptions_new(client, ADMIN_DESCRIBE_CONFIGS);
+  char reason[256];
+  kafka.AdminOptions_set_request_timeout(options, timeout_ms, reason, sizeof reason);
+  ConfigResource* resource = kafka.ConfigResource_new(RESOURCE_TOPIC, topic.c_str());
+  kafka.DescribeConfigs(client, &resource, 1, options, queue);
+  Event* event = kafka.queue_poll(queue, timeout_ms + 1000);
+  int64_t found = -1;
+  int code = event == nullptr ? ERR_TIMED_OUT : kafka.event_error(event);
+  if (code == NO_ERROR) {
+    size_t n = 0, n_entries = 0;
+    const ConfigResource** answers =
+        kafka.DescribeConfigs_result_resources(kafka.event_DescribeConfigs_result(event), &n);
+    code = n == 0 ? ERR_TIMED_OUT : kafka.ConfigResource_error(answers[0]);
+    const ConfigEntry** entries =
+        n == 0 ? nullptr : kafka.ConfigResource_configs(answers[0], &n_entries);
+    for (size_t i = 0; i < n_entries; ++i) {
+      const char* value = kafka.ConfigEntry_value(entries[i]);
+      const std::string_view name = kafka.ConfigEntry_name(entries[i]);
+      if (name == "max.message.bytes" && value != nullptr) found = std::atoll(value);
+    }
+  }
+  if (event != nullptr) kafka.event_destroy(event);
+  kafka.ConfigResource_destroy(resource);
+  kafka.AdminOptions_destroy(options);
+  kafka.queue_destroy(queue);
+  if (code != NO_ERROR && code != ERR_TOPIC_DENIED && code != ERR_CLUSTER_DENIED) {
+    handle.raise(code, "max.message.bytes of topic '" + topic + "' could not be read");
+  }
+  return found;
 }
 
 }  // namespace fabric::kafka

@@ -110,6 +110,9 @@ class Handle {
 class Partitions {
  public:
   Partitions() : list_(api().topic_partition_list_new(8)) {}
+  explicit Partitions(const std::map<PartitionKey, int64_t>& offsets) : Partitions() {
+    for (const auto& [key, offset] : offsets) add(key.first, key.second, offset);
+  }
   ~Partitions() { api().topic_partition_list_destroy(list_); }
   Partitions(const Partitions&) = delete;
   Partitions& operator=(const Partitions&) = delete;
@@ -136,5 +139,8 @@ struct TopicFacts {
 // Ask the brokers for `topics`, or all when there are none.
 std::vector<TopicFacts> ask_metadata(const Handle& handle, const std::vector<std::string>& topics,
                                      int timeout_ms);
+
+// The largest message that a topic takes, as the broker says; -1: it may not be asked.
+int64_t ask_message_bytes_max(const Handle& handle, const std::string& topic, int timeout_ms);
 
 }  // namespace fabric::kafka

@@ -1,4 +1,4 @@
-// The body of reader.hpp.
+// Records of partitions as columns, and the offsets of partitions.
 #include "kafka/reader.hpp"
 
 #include <sys/eventfd.h>
@@ -9,7 +9,7 @@
 #include <deque>
 #include <stdexcept>
 
-#include "codecs/utf8.hpp"
+#include "codecs/scalars.hpp"
 
 namespace fabric::kafka {
 
@@ -38,10 +38,7 @@ std::string text_of(std::string_view name) {
   std::string text;
   for (size_t i = 0; i < name.size();) {
     size_t n = 1;
-    while (n <= 4 && i + n <= name.size() &&
-           !codecs::is_utf8(at + i, static_cast<int64_t>(n))) {
-      ++n;
-    }
+    while (n <= 4 && i + n <= name.size() && !codecs::is_utf8(at + i, static_cast<int64_t>(n))) ++n;
     const bool is_text = n <= 4 && i + n <= name.size();
     text += is_text ? std::string(name.substr(i, n)) : "\xEF\xBF\xBD";
     i += is_text ? n : 1;
@@ -50,14 +47,13 @@ std::string text_of(std::string_view name) {
 }
 
 void add_headers(codecs::Column& list, const Message& message) {
-  const Api& kafka = api();
   codecs::Column& pair = list.children()[0];
   Headers* headers = nullptr;
-  if (kafka.message_headers(&message, &headers) == NO_ERROR) {
+  if (api().message_headers(&message, &headers) == NO_ERROR) {
     const char* name = nullptr;
     const void* value = nullptr;
     size_t size = 0;
-    for (size_t i = 0; kafka.header_get_all(headers, i, &name, &value, &size) == NO_ERROR; ++i) {
+    for (size_t i = 0; api().header_get_all(headers, i, &name, &value, &size) == NO_ERROR; ++i) {
       const std::string_view key(name);
       const bool is_text = codecs::is_utf8(reinterpret_cast<const uint8_t*>(key.data()),
                                            static_cast<int64_t>(key.size()));
@@ -192,15 +188,13 @@ void Reader::assign(const std::map<PartitionKey, Start>& starts) {
 }
 
 void Reader::unassign(const std::vector<PartitionKey>& partitions) {
-  const Api& kafka = api();
-  Client* client = handle_.client();
   Partitions list;
   for (const PartitionKey& key : partitions) {
     split_of(key);
     list.add(key.first, key.second, OFFSET_INVALID);
   }
   const std::lock_guard<std::mutex> lock(lock_);
-  handle_.check(kafka.incremental_unassign(client, list.get()),
+  handle_.check(api().incremental_unassign(handle_.client(), list.get()),
                 "partitions could not be unassigned");
   for (const PartitionKey& key : partitions) {
     const std::lock_guard<std::mutex> one(splits_[key]->lock);
@@ -303,13 +297,12 @@ void Reader::settle(const PartitionKey& partition) {
     split->next = last->offset + 1;
     split->leader_epoch = api().message_leader_epoch(last);
   }
-  for (size_t i = 0; i < split->n_taken; ++i) {
-    split->waiting_bytes -= bytes_of(*split->waiting[i]);
-    api().message_destroy(split->waiting[i]);
+  for (; split->n_taken > 0; --split->n_taken) {
+    Message* message = split->waiting.front();
+    split->waiting.pop_front();
+    split->waiting_bytes -= bytes_of(*message);
+    api().message_destroy(message);
   }
-  split->waiting.erase(split->waiting.begin(),
-                       split->waiting.begin() + static_cast<ptrdiff_t>(split->n_taken));
-  split->n_taken = 0;
 }
 
 // Counted here: the end of a partition lies behind markers of transactions, and all records before
@@ -352,21 +345,24 @@ std::pair<int64_t, int64_t> Reader::watermark_offsets(const PartitionKey& partit
   return {low, high};
 }
 
-std::map<PartitionKey, int64_t> Reader::offsets_for_times(
-    const std::map<PartitionKey, int64_t>& times, int timeout_ms) {
-  Partitions list;
-  for (const auto& [key, time_ms] : times) list.add(key.first, key.second, time_ms);
-  const int code = api().offsets_for_times(handle_.client(), list.get(), timeout_ms);
-  if (code != NO_ERROR) handle_.raise(code, "the offsets for the given times could not be read");
+std::map<PartitionKey, int64_t> Reader::offsets_in(Partitions& answered) const {
   std::map<PartitionKey, int64_t> found;
-  for (int i = 0; i < list.size(); ++i) {
-    const PartitionKey key(list[i].topic, list[i].partition);
-    if (list[i].err != NO_ERROR) {
-      handle_.raise(list[i].err, "the offset of " + name_of(key) + " could not be read");
+  for (int i = 0; i < answered.size(); ++i) {
+    const PartitionKey key(answered[i].topic, answered[i].partition);
+    if (answered[i].err != NO_ERROR) {
+      handle_.raise(answered[i].err, "the offset of " + name_of(key) + " could not be read");
     }
-    found[key] = list[i].offset;
+    found[key] = answered[i].offset;
   }
   return found;
+}
+
+std::map<PartitionKey, int64_t> Reader::offsets_for_times(
+    const std::map<PartitionKey, int64_t>& times, int timeout_ms) {
+  Partitions list(times);
+  const int code = api().offsets_for_times(handle_.client(), list.get(), timeout_ms);
+  if (code != NO_ERROR) handle_.raise(code, "the offsets for the given times could not be read");
+  return offsets_in(list);
 }
 
 std::map<PartitionKey, int64_t> Reader::committed(const std::vector<PartitionKey>& partitions,
@@ -375,21 +371,11 @@ std::map<PartitionKey, int64_t> Reader::committed(const std::vector<PartitionKey
   for (const PartitionKey& key : partitions) list.add(key.first, key.second, OFFSET_INVALID);
   const int code = api().committed(handle_.client(), list.get(), timeout_ms);
   if (code != NO_ERROR) handle_.raise(code, "the committed offsets could not be read");
-  std::map<PartitionKey, int64_t> found;
-  for (int i = 0; i < list.size(); ++i) {
-    const PartitionKey key(list[i].topic, list[i].partition);
-    if (list[i].err != NO_ERROR) {
-      handle_.raise(list[i].err, "the offset of " + name_of(key) + " could not be read");
-    }
-    found[key] = list[i].offset;
-  }
-  return found;
+  return offsets_in(list);
 }
 
 void Reader::commit(const std::map<PartitionKey, int64_t>& offsets) {
-  Partitions list;
-  for (const auto& [key, offset] : offsets) list.add(key.first, key.second, offset);
-  const int code = api().commit(handle_.client(), list.get(), 1);
+  const int code = api().commit(handle_.client(), Partitions(offsets).get(), 1);
   if (code != NO_ERROR) handle_.raise(code, "offsets could not be committed");
 }
 

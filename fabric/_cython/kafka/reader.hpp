@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "arrow_c.hpp"
+#include "arrays.hpp"
 #include "codecs/codec.hpp"
 #include "kafka/handle.hpp"
 
@@ -81,6 +81,7 @@ class Reader {
   std::shared_ptr<Split> split_of(const PartitionKey& partition);
   void fetch(Split& split, size_t n_records, int64_t bytes_max);
   void note(const Message& message);
+  std::map<PartitionKey, int64_t> offsets_in(Partitions& answered) const;  // what was asked for
   void forget(Split& split) noexcept;
   static void on_wake(Client*, void* wake_fd);
 

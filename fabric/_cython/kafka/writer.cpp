@@ -1,4 +1,4 @@
-// The body of writer.hpp.
+// Rows on their way to topics: checked, grouped by partition, handed over.
 #include "kafka/writer.hpp"
 
 #include <algorithm>
@@ -21,13 +21,9 @@ struct Bytes {
   int64_t size;
 };
 
-bool bit_at(const void* bits, int64_t i) {
-  return static_cast<const uint8_t*>(bits)[i >> 3] >> (i & 7) & 1;
-}
-
 bool is_null(const ArrowArray& array, int64_t i) {
   return array.null_count != 0 && array.buffers[0] != nullptr &&
-         !bit_at(array.buffers[0], array.offset + i);
+         !bit_at(fabric::bytes_of(array, 0), array.offset + i);
 }
 
 Bytes bytes_at(const BytesColumn& column, int64_t i) {
@@ -114,30 +110,6 @@ Fault row_fault(int code, const char* name, int64_t row, std::string text) {
 
 }  // namespace
 
-uint32_t murmur2(const void* key, size_t size) {
-  constexpr uint32_t SEED = 0x9747b28c, M = 0x5bd1e995;
-  const auto* at = static_cast<const uint8_t*>(key);
-  uint32_t hash = SEED ^ static_cast<uint32_t>(size);
-  for (; size >= 4; size -= 4, at += 4) {
-    uint32_t word;
-    std::memcpy(&word, at, 4);  // little-endian, as Java's reads it
-    word *= M;
-    word ^= word >> 24;
-    word *= M;
-    hash *= M;
-    hash ^= word;
-  }
-  if (size >= 3) hash ^= static_cast<uint32_t>(at[2]) << 16;
-  if (size >= 2) hash ^= static_cast<uint32_t>(at[1]) << 8;
-  if (size >= 1) {
-    hash ^= at[0];
-    hash *= M;
-  }
-  hash ^= hash >> 13;
-  hash *= M;
-  return hash ^ hash >> 15;
-}
-
 struct Writer::Target {
   std::string name;
   Topic* topic = nullptr;
@@ -219,37 +191,7 @@ Writer::Target& Writer::target_of(const std::string& topic) {
 }
 
 int64_t Writer::message_bytes_max(const std::string& topic, int timeout_ms) {
-  const Api& kafka = api();
-  Client* client = handle_.client();
-  Queue* queue = kafka.queue_new(client);
-  AdminOptions* options = kafka.AdminOptions_new(client, ADMIN_DESCRIBE_CONFIGS);
-  char reason[256];
-  kafka.AdminOptions_set_request_timeout(options, timeout_ms, reason, sizeof reason);
-  ConfigResource* resource = kafka.ConfigResource_new(RESOURCE_TOPIC, topic.c_str());
-  kafka.DescribeConfigs(client, &resource, 1, options, queue);
-  Event* event = kafka.queue_poll(queue, timeout_ms + 1000);
-  int64_t found = -1;
-  int code = event == nullptr ? ERR_TIMED_OUT : kafka.event_error(event);
-  if (code == NO_ERROR) {
-    size_t n = 0, n_entries = 0;
-    const ConfigResource** answers =
-        kafka.DescribeConfigs_result_resources(kafka.event_DescribeConfigs_result(event), &n);
-    code = n == 0 ? ERR_TIMED_OUT : kafka.ConfigResource_error(answers[0]);
-    const ConfigEntry** entries =
-        n == 0 ? nullptr : kafka.ConfigResource_configs(answers[0], &n_entries);
-    for (size_t i = 0; i < n_entries; ++i) {
-      const char* value = kafka.ConfigEntry_value(entries[i]);
-      const std::string_view name = kafka.ConfigEntry_name(entries[i]);
-      if (name == "max.message.bytes" && value != nullptr) found = std::atoll(value);
-    }
-  }
-  if (event != nullptr) kafka.event_destroy(event);
-  kafka.ConfigResource_destroy(resource);
-  kafka.AdminOptions_destroy(options);
-  kafka.queue_destroy(queue);
-  if (code != NO_ERROR && code != ERR_TOPIC_DENIED && code != ERR_CLUSTER_DENIED) {
-    handle_.raise(code, "max.message.bytes of topic '" + topic + "' could not be read");
-  }
+  const int64_t found = ask_message_bytes_max(handle_, topic, timeout_ms);
   const std::lock_guard<std::mutex> lock(lock_);
   const auto target = targets_.find(topic);
   if (target != targets_.end() && found > 0) target->second->message_bytes_max = found;
@@ -426,50 +368,6 @@ void Writer::write(const std::string& topic, const Rows& rows, int timeout_ms) {
   api().poll(client, 0);
 }
 
-void Writer::init_transactions(int timeout_ms) {
-  handle_.check(api().init_transactions(handle_.client(), timeout_ms),
-                "the transactional id could not be initialized");
-}
-
-void Writer::begin() {
-  Fault before;
-  handle_.take_failure(before);  // of a transaction that was aborted since
-  handle_.check(api().begin_transaction(handle_.client()), "the transaction could not be started");
-}
-
-void Writer::send_offsets(const std::map<PartitionKey, int64_t>& offsets, const std::string& group,
-                          int timeout_ms) {
-  Partitions list;
-  for (const auto& [key, offset] : offsets) list.add(key.first, key.second, offset);
-  GroupMetadata* metadata = api().consumer_group_metadata_new(group.c_str());
-  ApiError* error = api().send_offsets_to_transaction(handle_.client(), list.get(), metadata,
-                                                      timeout_ms);
-  api().consumer_group_metadata_destroy(metadata);
-  handle_.check(error, "offsets could not be added to the transaction");
-}
-
-void Writer::commit(int timeout_ms) {
-  try {
-    handle_.check(api().commit_transaction(handle_.client(), timeout_ms),
-                  "the transaction could not be committed");
-  } catch (KafkaError& error) {
-    Fault row;  // librdkafka says only that there is one
-    if (handle_.take_failure(row)) {
-      error.fault.text += "; " + row.text;
-      error.fault.topic = row.topic, error.fault.partition = row.partition;
-      if (!error.fault.fatal) error.fault.code = row.code, error.fault.name = row.name;
-    }
-    throw;
-  }
-}
-
-void Writer::abort(int timeout_ms) {
-  handle_.check(api().abort_transaction(handle_.client(), timeout_ms),
-                "the transaction could not be aborted");
-  Fault dropped;
-  handle_.take_failure(dropped);
-}
-
 void Writer::flush(int timeout_ms) {
   const int code = api().flush(handle_.client(), timeout_ms);
   Fault first;
@@ -488,13 +386,5 @@ void Writer::purge() {
 void Writer::poll() { api().poll(handle_.client(), 0); }
 
 int64_t Writer::n_queued() { return api().outq_len(handle_.client()); }
-
-std::pair<int64_t, int64_t> Writer::producer_id(int timeout_ms) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  while (handle_.producer().first < 0 && std::chrono::steady_clock::now() < end) {
-    api().poll(handle_.client(), 10);  // statistics tell it
-  }
-  return handle_.producer();
-}
 
 }  // namespace fabric::kafka

@@ -5,6 +5,7 @@
 // topic refuses before any of them is sent. Rows are copied, so no array need outlive a call.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "arrow_c.hpp"
+#include "arrays.hpp"
 #include "kafka/handle.hpp"
 
 namespace fabric::kafka {
@@ -31,8 +32,31 @@ struct Rows {
   const ArrowArray* headers = nullptr;     // list<struct<key: string, value: binary>>
 };
 
+inline uint32_t murmur2(const void* key, size_t size) {
+  constexpr uint32_t SEED = 0x9747b28c, M = 0x5bd1e995;
+  const auto* at = static_cast<const uint8_t*>(key);
+  uint32_t hash = SEED ^ static_cast<uint32_t>(size);
+  for (; size >= 4; size -= 4, at += 4) {
+    uint32_t word;
+    std::memcpy(&word, at, 4);  // little-endian, as Java's reads it
+    word *= M;
+    word ^= word >> 24;
+    word *= M;
+    hash *= M;
+    hash ^= word;
+  }
+  if (size >= 3) hash ^= static_cast<uint32_t>(at[2]) << 16;
+  if (size >= 2) hash ^= static_cast<uint32_t>(at[1]) << 8;
+  if (size >= 1) {
+    hash ^= at[0];
+    hash *= M;
+  }
+  hash ^= hash >> 13;
+  hash *= M;
+  return hash ^ hash >> 15;
+}
+
 // The partition of a key, equal to that of Java's default partitioner.
-uint32_t murmur2(const void* key, size_t size);
 inline int32_t partition_of(const void* key, size_t size, int32_t n_partitions) {
   return static_cast<int32_t>((murmur2(key, size) & 0x7fffffff) %
                               static_cast<uint32_t>(n_partitions));
