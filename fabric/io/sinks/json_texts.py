@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric._cython.codecs.json import JsonEncoder
+from fabric._cython.codecs.text import JsonEncoder
 from fabric.errors import DataError, PlanError
 from fabric.io.schemas import flat_column
 from fabric.plan.types import flat_type, is_string
