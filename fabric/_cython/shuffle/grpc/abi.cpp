@@ -29,8 +29,8 @@
 
 namespace fabric {
 
-// The shapes are in no unnamed namespace: their objects come from elsewhere, and a compiler that sees
-// nobody derive from a class takes its virtual calls for unreachable.
+// The shapes are in no unnamed namespace: their objects come from elsewhere, and a compiler that
+// sees nobody derive from a class takes its virtual calls for unreachable.
 struct GrpcArgument {
   int type;
   char* key;
