@@ -10,8 +10,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
-from fabric._cython.kernels.hash import hash_columns
-from fabric._cython.kernels.partition import partition_rows
+from fabric._cython.kernels.hash import hash_columns, partition_rows
 
 N_ROWS = 65_536
 RNG = np.random.default_rng(1)

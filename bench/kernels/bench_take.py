@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fabric._cython.kernels.hash import hash_columns
-from fabric._cython.kernels.partition import partition_rows
+from fabric._cython.kernels.hash import hash_columns, partition_rows
 from fabric._cython.kernels.take import scatter
 from fabric._cython.shuffle.checksum import batch_crc32c
 

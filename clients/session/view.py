@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from fabric._cython.kernels.hash import hash_columns
-from fabric._cython.kernels.partition import partition_of
+from fabric._cython.kernels.hash import hash_columns, partition_of
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import is_kept, is_live, job_of, live_name, moment_of
 from fabric.errors import DataError, NotFoundError, PartitionLostError, PeerLostError

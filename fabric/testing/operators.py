@@ -17,8 +17,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from fabric._cython.kernels.hash import hash_columns
-from fabric._cython.kernels.partition import partition_of
+from fabric._cython.kernels.hash import hash_columns, partition_of
 from fabric.event_time import END_OF_TIME
 from fabric.operators.contract import Batches, Context, Operator
 from fabric.operators.snapshots import N_KEY_GROUPS, key_groups

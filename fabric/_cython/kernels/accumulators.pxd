@@ -1,11 +1,12 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libcpp cimport bool
 from libcpp.memory cimport unique_ptr
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray
-from fabric._cython.kernels.type cimport Type
+from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
+from fabric._cython.kernels.group_table cimport KeyTypes
 
 
-cdef extern from "accumulators.hpp" namespace "fabric" nogil:
+cdef extern from "tables.hpp" namespace "fabric" nogil:
     cppclass CAccumulator "fabric::Accumulator":
         void reserve(const int32_t* ids, int64_t n, int cpu) except +
         void clear(const int32_t* ids, int64_t n) noexcept
@@ -17,11 +18,16 @@ cdef extern from "accumulators.hpp" namespace "fabric" nogil:
     cppclass Counts(CAccumulator):
         void rows(const int32_t* ids, int64_t n) noexcept
 
+    cppclass CExtremes "fabric::Extremes"(CAccumulator):
+        bool is_ranked() noexcept
+        void put_out(const int32_t* ids, int64_t n, ArrowArray& out) except +
+
     unique_ptr[Counts] make_counts() except +
     unique_ptr[CAccumulator] make_integer_sums() except +
     unique_ptr[CAccumulator] make_float_sums() except +
     unique_ptr[CAccumulator] make_decimal_sums() except +
     unique_ptr[CAccumulator] make_moment_sums() except +
+    unique_ptr[CExtremes] make_extremes(const Type& type, bool greatest) except +
 
 
 cdef class Accumulator:
@@ -30,25 +36,44 @@ cdef class Accumulator:
     cdef tuple read(self, const int32_t[::1] ids, int width)
 
 
-cdef class CountAll(Accumulator):
+cdef class Total(Accumulator):
+    cdef str name
+    cdef object kind
+
+
+cdef class CountAll(Total):
     pass
 
 
-cdef class Count(Accumulator):
+cdef class Count(Total):
     pass
 
 
-cdef class SumInt64(Accumulator):
+cdef class SumInt64(Total):
     pass
 
 
-cdef class SumFloat64(Accumulator):
+cdef class SumFloat64(Total):
     pass
 
 
-cdef class SumDecimal(Accumulator):
+cdef class SumDecimal(Total):
     cdef readonly object type
 
 
 cdef class Moments(Accumulator):
+    pass
+
+
+cdef class Extremes(Total):
+    cdef KeyTypes types
+    cdef object ranked(self, const int32_t[::1] ids)
+    cdef object unranked(self, const int32_t[::1] ids)
+
+
+cdef class Min(Extremes):
+    pass
+
+
+cdef class Max(Extremes):
     pass

@@ -1,11 +1,10 @@
-"""What is known of the rows of each group so far: counts, sums, moments.
+"""What is known of the rows of each group so far: counts, sums, moments, extremes.
 
 One job: aggregates by the group ids of `group_table.pyx`, batch after batch. All have the same
 face: `update(ids, column)` takes rows in (id -1 leaves a row out; nulls count as SQL says),
 `results(ids)` gives answers, `states(ids)` and `merge(ids, states)` carry exact states to another
 table, `clear(ids)` begins anew for groups that were removed. They grow by themselves, and a group
-that nothing came in for is empty. Least and greatest values are `extremes.pyx`. O(rows), GIL
-released throughout. For one thread.
+that nothing came in for is empty. O(rows), GIL released throughout. For one thread.
 """
 
 import numpy as np
@@ -15,9 +14,11 @@ import pyarrow.compute as pc
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, array_of, schema_of
+from fabric._cython.kernels.arrow_c cimport (
+    ArrowArray, ArrowSchema, array_of, export_array, parse_type, schema_of,
+)
 from fabric._cython.kernels.cpu cimport current_cpu
-from fabric._cython.kernels.type cimport parse_type
+from fabric._cython.kernels.group_table cimport KeyTypes
 
 _DIGITS_MAX, _WIDE_DIGITS_MAX = 38, 76
 _MOMENTS = ("count", "mean", "m2", "m3", "m4")
@@ -46,7 +47,8 @@ cdef class Accumulator:
     """What all aggregates have in common."""
 
     def __dealloc__(self):
-        del self.core
+        with nogil:
+            del self.core
 
     @property
     def nbytes(self):
@@ -92,8 +94,24 @@ cdef class Accumulator:
         return data, seen
 
 
+cdef class Total(Accumulator):
+    """An accumulator whose states are a column, called `name`; `kind` is the type of results."""
+
+    def merge(self, const int32_t[::1] ids not None, states not None):
+        """Take in the states of groups, as `states` of another table gave them."""
+        self.take_in(ids, states.column(0), True)
+
+    def states(self, const int32_t[::1] ids not None):
+        """Exact states of groups: a batch of one column."""
+        return pa.record_batch({self.name: self.results(ids)})
+
+    def results(self, const int32_t[::1] ids not None):
+        """The value of each group."""
+        return _values(self.kind, *self.read(ids, 8))
+
+
 @cython.final
-cdef class CountAll(Accumulator):
+cdef class CountAll(Total):
     """How many rows there are: int64.
 
     Examples
@@ -106,7 +124,7 @@ cdef class CountAll(Accumulator):
     """
 
     def __cinit__(self):
-        self.core = make_counts().release()
+        self.core, self.name, self.kind = make_counts().release(), "count", pa.int64()
 
     def update(self, const int32_t[::1] ids not None):
         """Count rows by their groups' ids: int32, shape (rows,)."""
@@ -115,19 +133,6 @@ cdef class CountAll(Accumulator):
             with nogil:
                 self.core.reserve(&ids[0], n, current_cpu())
                 (<Counts*> self.core).rows(&ids[0], n)
-
-    def merge(self, const int32_t[::1] ids not None, states not None):
-        """Take in the states of groups, as `states` of another table gave them."""
-        self.take_in(ids, states.column(0), True)
-
-    def states(self, const int32_t[::1] ids not None):
-        """Exact states of groups: a batch of one column `count`."""
-        return pa.record_batch({"count": self.results(ids)})
-
-    def results(self, const int32_t[::1] ids not None):
-        """How many rows each group has: int64."""
-        data, seen = self.read(ids, 8)
-        return _values(pa.int64(), data, seen)
 
 
 def _unfolded_nulls(column):
@@ -141,11 +146,11 @@ def _unfolded_nulls(column):
 
 
 @cython.final
-cdef class Count(Accumulator):
+cdef class Count(Total):
     """How many values are not null: int64."""
 
     def __cinit__(self):
-        self.core = make_counts().release()
+        self.core, self.name, self.kind = make_counts().release(), "count", pa.int64()
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Count the values of an array of any type but unions, one row an id."""
@@ -157,22 +162,9 @@ cdef class Count(Accumulator):
             raise ValueError(f"Count can't tell which values of {column.type} are null")
         self.take_in(ids, column, False)
 
-    def merge(self, const int32_t[::1] ids not None, states not None):
-        """Take in the states of groups, as `states` of another table gave them."""
-        self.take_in(ids, states.column(0), True)
-
-    def states(self, const int32_t[::1] ids not None):
-        """Exact states of groups: a batch of one column `count`."""
-        return pa.record_batch({"count": self.results(ids)})
-
-    def results(self, const int32_t[::1] ids not None):
-        """How many values each group has: int64."""
-        data, seen = self.read(ids, 8)
-        return _values(pa.int64(), data, seen)
-
 
 @cython.final
-cdef class SumInt64(Accumulator):
+cdef class SumInt64(Total):
     """The sum of integers: int64, null when there is no value.
 
     Inside, sums have 96 bits: only results that do not fit 64 bits are refused, whatever the order
@@ -188,7 +180,7 @@ cdef class SumInt64(Accumulator):
     """
 
     def __cinit__(self):
-        self.core = make_integer_sums().release()
+        self.core, self.name = make_integer_sums().release(), "sum"
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Add an array of integers of any width, one row an id.
@@ -200,13 +192,10 @@ cdef class SumInt64(Accumulator):
         """
         self.take_in(ids, _numbers(column, "SumInt64", pa.types.is_integer), False)
 
-    def merge(self, const int32_t[::1] ids not None, states not None):
-        """Take in the states of groups, as `states` of another table gave them."""
-        self.take_in(ids, states.column(0), True)
-
     def states(self, const int32_t[::1] ids not None):
         """Exact states of groups: a batch of one column `sum`."""
-        return pa.record_batch({"sum": _values(pa.decimal128(_DIGITS_MAX, 0), *self.read(ids, 16))})
+        kind = pa.decimal128(_DIGITS_MAX, 0)
+        return pa.record_batch({self.name: _values(kind, *self.read(ids, 16))})
 
     def results(self, const int32_t[::1] ids not None):
         """The sum of each group: int64.
@@ -229,11 +218,11 @@ cdef class SumInt64(Accumulator):
 
 
 @cython.final
-cdef class SumFloat64(Accumulator):
+cdef class SumFloat64(Total):
     """The sum of floats, added in the order of rows: float64, null when there is no value."""
 
     def __cinit__(self):
-        self.core = make_float_sums().release()
+        self.core, self.name, self.kind = make_float_sums().release(), "sum", pa.float64()
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Add an array of numbers, one row an id; others than floats are cast to float64."""
@@ -242,22 +231,9 @@ cdef class SumFloat64(Accumulator):
             column = column.cast(pa.float64())
         self.take_in(ids, column, False)
 
-    def merge(self, const int32_t[::1] ids not None, states not None):
-        """Take in the states of groups, as `states` of another table gave them."""
-        self.take_in(ids, states.column(0), True)
-
-    def states(self, const int32_t[::1] ids not None):
-        """Exact states of groups: a batch of one column `sum`."""
-        return pa.record_batch({"sum": self.results(ids)})
-
-    def results(self, const int32_t[::1] ids not None):
-        """The sum of each group: float64."""
-        data, seen = self.read(ids, 8)
-        return _values(pa.float64(), data, seen)
-
 
 @cython.final
-cdef class SumDecimal(Accumulator):
+cdef class SumDecimal(Total):
     """The sum of decimals of one scale: decimal128, null when there is no value.
 
     Inside, sums have 256 bits: only results of too many digits are refused.
@@ -270,7 +246,7 @@ cdef class SumDecimal(Accumulator):
 
     def __cinit__(self, precision, scale):
         self.type = pa.decimal128(precision, scale)
-        self.core = make_decimal_sums().release()
+        self.core, self.name = make_decimal_sums().release(), "sum"
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Add an array of decimals of this scale, one row an id.
@@ -287,14 +263,10 @@ cdef class SumDecimal(Accumulator):
             column = column.cast(pa.decimal128(_DIGITS_MAX, self.type.scale))
         self.take_in(ids, column, False)
 
-    def merge(self, const int32_t[::1] ids not None, states not None):
-        """Take in the states of groups, as `states` of another table gave them."""
-        self.take_in(ids, states.column(0), True)
-
     def states(self, const int32_t[::1] ids not None):
         """Exact states of groups: a batch of one column `sum`."""
         kind = pa.decimal256(_WIDE_DIGITS_MAX, self.type.scale)
-        return pa.record_batch({"sum": _values(kind, *self.read(ids, 32))})
+        return pa.record_batch({self.name: _values(kind, *self.read(ids, 32))})
 
     def results(self, const int32_t[::1] ids not None):
         """The sum of each group.
@@ -331,14 +303,98 @@ cdef class Moments(Accumulator):
 
     def merge(self, const int32_t[::1] ids not None, states not None):
         """Take in the states of groups, as `states` of another table gave them."""
-        rows = np.empty((states.num_rows, len(_MOMENTS)))
-        for i, name in enumerate(_MOMENTS):
-            rows[:, i] = states.column(name).to_numpy(zero_copy_only=False)
+        columns = [states.column(name).to_numpy(zero_copy_only=False) for name in _MOMENTS]
+        rows = np.ascontiguousarray(np.column_stack(columns), np.float64)
         self.take_in(ids, _values(pa.binary(rows.itemsize * len(_MOMENTS)), rows,
                                   np.ones(len(rows), np.uint8)), True)
 
     def states(self, const int32_t[::1] ids not None):
         """A batch of count, mean, m2, m3, m4: float64; zeros where there is no value."""
-        data, _ = self.read(ids, 8 * len(_MOMENTS))
-        rows = data.view(np.float64)
+        rows = self.read(ids, 8 * len(_MOMENTS))[0].view(np.float64)
         return pa.record_batch({name: rows[:, i].copy() for i, name in enumerate(_MOMENTS)})
+
+
+cdef class Extremes(Total):
+    """The least or greatest values, of any type that has an order.
+
+    Numbers, times and booleans take a fast path; others are compared in full, strings and binary by
+    their bytes. NaN is greater than all numbers, and -0.0 is 0.0.
+    """
+
+    def __cinit__(self, kind not None):
+        if pa.types.is_null(kind) or kind == pa.month_day_nano_interval():
+            raise ValueError(f"values of {kind} have no order")
+        self.name, self.types = "value", KeyTypes(pa.schema([("value", kind)]))
+        self.core = make_extremes(self.types.types()[0], type(self) is Max).release()
+
+    def update(self, const int32_t[::1] ids not None, column not None):
+        """Take in an array of the type, in any layout, one row an id.
+
+        Raises
+        ------
+        ValueError
+            If the array is of another type or length.
+        """
+        self.types.arrays_of([column])
+        self.take_in(ids, column, False)
+
+    def merge(self, const int32_t[::1] ids not None, states not None):
+        """Take in the states of groups, as `states` of another table gave them."""
+        self.update(ids, states.column(0))
+
+    def results(self, const int32_t[::1] ids not None):
+        """The value of each group, null where there is none."""
+        stored = self.ranked(ids) if (<CExtremes*> self.core).is_ranked() else self.unranked(ids)
+        batch = pa.record_batch({self.name: stored})
+        return self.types.as_declared(batch).column(0)
+
+    cdef object ranked(self, const int32_t[::1] ids):
+        """Values of at most 64 bits."""
+        data, seen = self.read(ids, 8)
+        words = data.view(np.uint64)[:, 0]
+        kind = self.types.stored.field(0).type
+        storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+        if pa.types.is_boolean(storage):
+            data = np.packbits(words.astype(np.uint8), bitorder="little")
+        else:
+            data = words.astype(f"u{storage.bit_width // 8}")
+        values = _values(storage, data, seen)
+        return values if kind == storage else pa.ExtensionArray.from_storage(kind, values)
+
+    cdef object unranked(self, const int32_t[::1] ids):
+        """Values of more bits."""
+        cdef int64_t n = ids.shape[0]
+        cdef const int32_t* first = &ids[0] if n > 0 else NULL
+        cdef ArrowArray out
+        capsule = self.types.stored.__arrow_c_schema__()
+        with nogil:
+            self.core.reserve(first, n, current_cpu())
+            (<CExtremes*> self.core).put_out(first, n, out)
+        return pa.record_batch(export_array(capsule, &out)).column(0)
+
+
+@cython.final
+cdef class Min(Extremes):
+    """The least value of each group.
+
+    Parameters
+    ----------
+    kind
+        `pyarrow.DataType` of the values.
+    Raises
+    ------
+    ValueError
+        If values of this type have no order.
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> least = Min(pa.string())
+    >>> least.update(np.array([0, 1, 0], np.int32), pa.array(["b", None, "a"]))
+    >>> least.results(np.array([0, 1], np.int32)).to_pylist()
+    ['a', None]
+    """
+
+
+@cython.final
+cdef class Max(Extremes):
+    """The greatest value of each group; as `Min`."""

@@ -1,16 +1,77 @@
-// How kernels read the values of an array.
+// Arrow arrays as kernels see them: the C data interface, without libarrow.
 //
-// One job: bits, bytes and numbers out of the buffers, wherever they lie. Moving whole columns is
-// take.hpp's.
+// One job: the two structs as they are published, `Type` (a format string parsed once into the
+// layout, how the bytes lie, and the value, what they mean), and how bits, bytes and numbers are
+// read out of the buffers, wherever they lie. Moving whole columns is take.hpp's.
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
-#include "arrow_c.hpp"
-#include "raw.hpp"
-#include "type.hpp"
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+extern "C" {
+struct ArrowSchema {
+  const char* format;
+  const char* name;
+  const char* metadata;
+  int64_t flags;
+  int64_t n_children;
+  struct ArrowSchema** children;
+  struct ArrowSchema* dictionary;
+  void (*release)(struct ArrowSchema*);
+  void* private_data;
+};
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void** buffers;
+  struct ArrowArray** children;
+  struct ArrowArray* dictionary;
+  void (*release)(struct ArrowArray*);
+  void* private_data;
+};
+}
+#endif
 
 namespace fabric {
+
+enum class Layout : uint8_t {
+  null, boolean, fixed, binary, large_binary, view, list, large_list, list_view, large_list_view,
+  fixed_list, structure, sparse_union, dense_union, dictionary, run_end,
+};
+
+enum class Value : uint8_t {
+  none, signed_int, unsigned_int, float16, float32, float64, decimal, temporal, days_ms,
+  months_days_ns, bytes,
+};
+
+struct Type {
+  Layout layout = Layout::null;
+  Value value = Value::none;
+  int32_t width = 0;        // bytes of one fixed value or index; elements of one fixed-size list
+  int32_t scale = 0;        // decimals: digits after the point
+  int64_t nanoseconds = 1;  // temporal: nanoseconds in one unit
+  std::vector<Type> children;  // of a dictionary: its values
+  int16_t child_of[128];       // unions: type code -> child, -1 when unused
+};
+
+// Parse a schema and everything below it; throws std::invalid_argument for an unknown format.
+Type parse_type(const ArrowSchema& schema);
+
+// A value wherever it lies: buffers that came with a message need not be aligned, and a compiler
+// may rely on it that a `const int32_t*` is.
+template <class T>
+struct __attribute__((packed, may_alias)) Raw {
+  T value;
+  operator T() const { return value; }
+};
 
 // Validity bits of an array, or nullptr when no row can be null.
 inline const uint8_t* validity_of(const Type& type, const ArrowArray& array) {

@@ -4,6 +4,8 @@ One job: take the C structs out of an object's capsules, and hand a kernel's out
 object that any Arrow library imports without copying. No libarrow, so no ABI to keep up with.
 """
 
+import pyarrow as pa
+
 cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdlib cimport free, malloc
@@ -47,3 +49,25 @@ cdef ExportedArray export_array(object schema_capsule, ArrowArray* array):
     exported.schema_capsule = schema_capsule
     exported.array_capsule = PyCapsule_New(moved, "arrow_array", release_array)
     return exported
+
+
+cdef object bytes_array(ArrowArray* array):
+    """A kernel's large_binary output as a pyarrow array."""
+    return pa.array(export_array(pa.large_binary().__arrow_c_schema__(), array))
+
+
+@cython.final
+cdef class Rows:
+    """A large_binary array, held and looked into; for kernels."""
+
+    def __cinit__(self, array not None):
+        if isinstance(array, pa.ChunkedArray) or array.type != pa.large_binary():
+            raise TypeError(f"rows are a large_binary array, not {array.type}")
+        self.schema_capsule, self.array_capsule = array.__arrow_c_array__()
+        cdef const ArrowArray* found = array_of(self.array_capsule)
+        self.first, self.n = found.offset, found.length
+        self.validity = NULL
+        if found.null_count != 0:
+            self.validity = <const uint8_t*> found.buffers[0]
+        self.offsets = <const int64_t*> found.buffers[1] + found.offset
+        self.data = <const uint8_t*> found.buffers[2]

@@ -1,19 +1,13 @@
 from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool
+from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray
-from fabric._cython.kernels.type cimport Type
+from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
 
 
-cdef extern from * namespace "fabric" nogil:
-    """
-    namespace fabric {  // who wants its key types needs no more
-    class GroupTable;
-    }
-    """
+cdef extern from "tables.hpp" namespace "fabric" nogil:
     cppclass CGroupTable "fabric::GroupTable":
-        CGroupTable(const vector[Type]& types) except +
         void upsert(const vector[Type]& types, const vector[ArrowArray*]& arrays, int cpu,
                     int32_t* ids) except +
         void find(const vector[Type]& types, const vector[ArrowArray*]& arrays, int cpu,
@@ -26,6 +20,13 @@ cdef extern from * namespace "fabric" nogil:
         int64_t n_groups() noexcept
         int64_t n_ids() noexcept
         int64_t n_bytes() noexcept
+
+    unique_ptr[CGroupTable] make_group_table(const vector[Type]& types) except +
+
+
+cdef list c_arrays(list columns, vector[Type]& types, vector[ArrowArray*]& arrays)
+cdef object groups_of(list keys)
+cdef object lie_in(object batch, object key_groups)
 
 
 cdef class KeyTypes:

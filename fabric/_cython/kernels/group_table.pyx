@@ -15,19 +15,35 @@ from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, array_of, export_array, schema_of
+from fabric._cython.kernels.arrow_c cimport (
+    ArrowArray, array_of, export_array, parse_type, schema_of,
+)
 from fabric._cython.kernels.cpu cimport current_cpu
-from fabric._cython.kernels.type cimport parse_type
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.take import take
 
-
-cdef extern from "group_table.hpp":
-    pass
-
-
 KEY_GROUP = "__key_group"
+
+
+cdef list c_arrays(list columns, vector[Type]& types, vector[ArrowArray*]& arrays):
+    """Columns as the kernel takes them; what is returned keeps them alive."""
+    capsules = [column.__arrow_c_array__() for column in columns]
+    for schema_capsule, array_capsule in capsules:
+        types.push_back(parse_type(schema_of(schema_capsule)[0]))
+        arrays.push_back(array_of(array_capsule))
+    return capsules
+
+
+cdef object groups_of(list keys):
+    """The key group of each row, the top 15 bits of its keys' hash: uint16."""
+    return (hash_columns(keys) >> np.uint64(49)).astype(np.uint16)
+
+
+cdef object lie_in(object batch, object key_groups):
+    """Whether each row of an export lies in a range of key groups."""
+    groups = batch.column(KEY_GROUP).to_numpy(zero_copy_only=False)
+    return (groups >= key_groups.start) & (groups < key_groups.stop)
 
 
 def _plain(kind):
@@ -150,7 +166,7 @@ cdef class GroupTable:
 
     def __cinit__(self, key_types not None):
         self.types = KeyTypes(key_types)
-        self.core = new CGroupTable(self.types.types())
+        self.core = make_group_table(self.types.types()).release()
 
     def __dealloc__(self):
         with nogil:
@@ -210,10 +226,7 @@ cdef class GroupTable:
         cdef int32_t[::1] view = ids
         cdef vector[Type] types
         cdef vector[ArrowArray*] arrays
-        capsules = [column.__arrow_c_array__() for column in columns]
-        for schema_capsule, array_capsule in capsules:
-            types.push_back(parse_type(schema_of(schema_capsule)[0]))
-            arrays.push_back(array_of(array_capsule))
+        _kept = c_arrays(columns, types, arrays)
         cdef int cpu = current_cpu()
         with nogil:
             if insert:
@@ -267,8 +280,7 @@ cdef class GroupTable:
 
     def key_groups(self, ids=None):
         """The key group of each group (the top 15 bits of its keys' hash): uint16; as `keys`."""
-        keys = self.keys(ids)
-        return (hash_columns(keys.columns) >> np.uint64(49)).astype(np.uint16)
+        return groups_of(self.keys(ids).columns)
 
     def remove(self, const int32_t[::1] ids not None):
         """Forget groups. Their ids are given to nobody before `compact`.
@@ -291,8 +303,7 @@ cdef class GroupTable:
     def export(self, ids=None):
         """The keys and, as the last column `__key_group`, their key groups; as `keys`."""
         keys = self.keys(ids)
-        groups = (hash_columns(keys.columns) >> np.uint64(49)).astype(np.uint16)
-        return keys.append_column(KEY_GROUP, pa.array(groups))
+        return keys.append_column(KEY_GROUP, pa.array(groups_of(keys.columns)))
 
     def restore(self, exported not None, key_groups not None):
         """Take groups of an export that lie in a range of key groups, those known included.
@@ -308,13 +319,11 @@ cdef class GroupTable:
         ids
             int32, shape (rows,): the group of each row, -1 for one that lies elsewhere.
         """
-        groups = exported.column(KEY_GROUP).to_numpy(zero_copy_only=False)
-        here = (groups >= key_groups.start) & (groups < key_groups.stop)
-        names = self.types.schema.names
-        keys = [exported.column(i) for i in range(len(names))]
-        ids = np.full(len(groups), -1, dtype=np.int32)
+        here = lie_in(exported, key_groups)
+        keys = [exported.column(i) for i in range(len(self.types.schema))]
+        ids = np.full(len(here), -1, dtype=np.int32)
         if here.all():
-            return self.upsert(keys) if len(groups) > 0 else ids
+            return self.upsert(keys) if len(here) > 0 else ids
         rows = np.flatnonzero(here).astype(np.uint32)
         ids[here] = self.upsert([take(column, rows) for column in keys])
         return ids

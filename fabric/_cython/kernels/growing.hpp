@@ -11,6 +11,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "cpu.hpp"
+
 namespace fabric {
 
 constexpr int64_t OWN_PAGES_BYTES = 1 << 18;  // from here on an array has pages of its own
@@ -72,5 +74,22 @@ class Growing {
   T* data_ = nullptr;
   int64_t n_bytes_ = 0;
 };
+
+constexpr int64_t GROUPS_AHEAD = 24;  // how far ahead of a row what its group has is fetched
+
+struct MostId {
+  static FABRIC_INLINE void run(const int32_t* ids, int64_t n, int32_t* most) {
+    int32_t found = -1;
+    for (int64_t i = 0; i < n; ++i) found = ids[i] > found ? ids[i] : found;
+    *most = found;
+  }
+};
+
+// The greatest of some ids, -1 when there is none.
+inline int32_t most_id(const int32_t* ids, int64_t n, int cpu) {
+  int32_t most = -1;
+  by_cpu<MostId>(cpu, ids, n, &most);
+  return most;
+}
 
 }  // namespace fabric

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "raw.hpp"
+#include "arrays.hpp"
 
 struct ArrowArray;
 struct ArrowSchema;

@@ -1,15 +1,14 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libcpp cimport bool
+from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray
+from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
 from fabric._cython.kernels.group_table cimport KeyTypes
-from fabric._cython.kernels.type cimport Type
 
 
-cdef extern from "join_table.hpp" namespace "fabric" nogil:
+cdef extern from "tables.hpp" namespace "fabric" nogil:
     cppclass CJoinTable "fabric::JoinTable":
-        CJoinTable(const vector[Type]& keys, const vector[Type]& payload) except +
         void insert(const vector[Type]& key_types, const vector[ArrowArray*]& keys,
                     const vector[ArrowArray*]& payload, const int64_t* times, int cpu) except +
         int64_t probe(const vector[Type]& types, const vector[ArrowArray*]& arrays, int64_t begin,
@@ -28,6 +27,9 @@ cdef extern from "join_table.hpp" namespace "fabric" nogil:
                     ArrowArray& out) except +
         int64_t n_rows() noexcept
         int64_t n_bytes() noexcept
+
+    unique_ptr[CJoinTable] make_join_table(const vector[Type]& keys,
+                                           const vector[Type]& payload) except +
 
 
 cdef class JoinTable:

@@ -16,25 +16,14 @@ from libc.string cimport memcpy
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, array_of, export_array, schema_of
+from fabric._cython.kernels.arrow_c cimport ArrowArray, export_array
 from fabric._cython.kernels.cpu cimport current_cpu
-from fabric._cython.kernels.group_table cimport KeyTypes
-from fabric._cython.kernels.type cimport parse_type
+from fabric._cython.kernels.group_table cimport KeyTypes, c_arrays, groups_of, lie_in
 
 from fabric._cython.kernels.group_table import KEY_GROUP
-from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.take import take
 
 TIME = "__time"
-
-
-cdef list exported(list columns, vector[Type]& types, vector[ArrowArray*]& arrays):
-    """Columns as the kernel takes them; what is returned keeps them alive."""
-    capsules = [column.__arrow_c_array__() for column in columns]
-    for schema_capsule, array_capsule in capsules:
-        types.push_back(parse_type(schema_of(schema_capsule)[0]))
-        arrays.push_back(array_of(array_capsule))
-    return capsules
 
 
 def _as_stored(column, kind):
@@ -78,7 +67,7 @@ cdef class JoinTable:
                 raise ValueError(f"key column {key!r} {many}; columns are {schema.names}")
             self.key_indices.append(found[0])
         self.keys = KeyTypes(pa.schema([schema.field(i) for i in self.key_indices]))
-        self.core = new CJoinTable(self.keys.types(), self.columns.types())
+        self.core = make_join_table(self.keys.types(), self.columns.types()).release()
 
     def __dealloc__(self):
         with nogil:
@@ -126,8 +115,8 @@ cdef class JoinTable:
         stored = [_as_stored(column, kind) for column, kind in zip(columns, kinds)]
         cdef vector[Type] types, key_types
         cdef vector[ArrowArray*] arrays, key_arrays
-        kept = exported(stored, types, arrays)
-        kept += exported([columns[i] for i in self.key_indices], key_types, key_arrays)
+        kept = c_arrays(stored, types, arrays)
+        kept += c_arrays([columns[i] for i in self.key_indices], key_types, key_arrays)
         cdef const int64_t* first = NULL
         if times is not None:
             first = &times[0]
@@ -171,7 +160,7 @@ cdef class JoinTable:
         cdef int64_t n = 0
         cdef bool whole = begin == 0
         if begin < n_rows:
-            _kept = exported(columns, types, arrays)
+            _kept = c_arrays(columns, types, arrays)
             with nogil:
                 end = self.core.probe(types, arrays, begin, pairs_max, outer, cpu)
             n = self.core.n_pairs()
@@ -197,7 +186,7 @@ cdef class JoinTable:
         cdef vector[ArrowArray*] arrays
         cdef int cpu = current_cpu()
         if view.shape[0] > 0:
-            _kept = exported(columns, types, arrays)
+            _kept = c_arrays(columns, types, arrays)
             with nogil:
                 self.core.contains(types, arrays, cpu, &view[0])
         return found.view(np.bool_)
@@ -263,13 +252,12 @@ cdef class JoinTable:
                 self.core.times(&view[0], view.shape[0], &times_view[0])
         batch = self.gathered(places, self.schema.names)
         keys = [batch.column(i) for i in self.key_indices]
-        groups = (hash_columns(keys) >> np.uint64(49)).astype(np.uint16)
-        return batch.append_column(TIME, pa.array(times)).append_column(KEY_GROUP, pa.array(groups))
+        batch = batch.append_column(TIME, pa.array(times))
+        return batch.append_column(KEY_GROUP, pa.array(groups_of(keys)))
 
     def restore(self, exported not None, key_groups not None):
         """Insert the rows of an export that lie in a range of key groups; returns how many."""
-        groups = exported.column(KEY_GROUP).to_numpy(zero_copy_only=False)
-        here = (groups >= key_groups.start) & (groups < key_groups.stop)
+        here = lie_in(exported, key_groups)
         rows = np.flatnonzero(here).astype(np.uint32)
         columns = [take(exported.column(i), rows) for i in range(len(self.schema))]
         times = exported.column(TIME).to_numpy(zero_copy_only=False)[here]

@@ -8,11 +8,9 @@
 #include "hash.hpp"
 #include "key_words.hpp"
 #include "slots.hpp"
+#include "tables.hpp"
 
 namespace fabric {
-
-using Types = std::vector<Type>;
-using Arrays = std::vector<ArrowArray*>;
 
 static_assert(HASH_BLOCK <= LOOKED_UP_MAX);
 

@@ -1,7 +1,7 @@
 // Keys by group id: rows of words that stay, and their way out as Arrow columns.
 //
 // One job: `KeyStore` keeps, compares, hands out and forgets the keys of groups. Which group a key
-// has is group_core.hpp's. Words lie by id; the bytes of a group's strings lie behind one pointer.
+// has is group_table.cpp's. Words lie by id; the bytes of a group's strings lie behind one pointer.
 #pragma once
 #include <limits>
 
@@ -61,18 +61,12 @@ class KeyStore {
   // The keys of some groups as a struct of all fields, null for id -1; `null_id` is the group of
   // null where a row has no null words.
   void put_out(const int32_t* ids, int64_t n, int64_t null_id, ArrowArray& out) const {
-    Holder* holder = new Holder(system_allocator());
-    try {
-      holder->init(out, n, 1, static_cast<int64_t>(rows_.fields.size()));
+    build_array(system_allocator(), out, [&](Holder& holder) {
+      holder.init(out, n, 1, static_cast<int64_t>(rows_.fields.size()));
       for (size_t i = 0; i < rows_.fields.size(); ++i) {
-        column(*holder, i, ids, n, null_id, *out.children[i]);
+        column(holder, i, ids, n, null_id, *out.children[i]);
       }
-    } catch (...) {
-      out.release = nullptr;
-      holder->abandon();
-      throw;
-    }
-    holder->done();
+    });
   }
 
  private:

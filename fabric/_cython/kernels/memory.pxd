@@ -1,11 +1,8 @@
 """Where kernels put what they make."""
 
 
-cdef extern from * namespace "fabric" nogil:
-    """
-    namespace fabric {  // who only hands them on needs no more
-    class Allocator;
-    }
-    """
+cdef extern from "memory.hpp" namespace "fabric" nogil:
     cppclass Allocator:
         pass
+
+    Allocator& system_allocator() noexcept

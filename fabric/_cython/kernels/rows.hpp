@@ -10,13 +10,11 @@
 #include <stdexcept>
 #include <vector>
 
-struct ArrowArray;
-struct ArrowSchema;
+#include "arrays.hpp"
 
 namespace fabric {
 
 class Holder;
-struct Type;
 
 constexpr uint8_t ROW_NULL = 0, ROW_VALID = 1;
 
@@ -59,13 +57,10 @@ class RowReader {
 // The columns of a row as one thing: a struct that is never null itself.
 class RowTypes {
  public:
-  RowTypes();
+  RowTypes() = default;
   // Of a struct; throws std::invalid_argument where a type has an encoding (view, dictionary, ...)
   // inside.
   explicit RowTypes(const ArrowSchema& schema);
-  RowTypes(const RowTypes& other);
-  RowTypes& operator=(const RowTypes& other);
-  ~RowTypes();
 
   const std::vector<Type>& types() const { return types_; }
   bool are_flat() const;  // can be keys

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema
+from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, Rows
 
 
 cdef extern from "rows.hpp" namespace "fabric" nogil:
@@ -38,21 +38,10 @@ cdef extern from "rows.hpp" namespace "fabric" nogil:
                     ArrowArray& out) except +
 
 
-cdef object bytes_array(ArrowArray* array)
-
-
-cdef class Rows:
-    cdef object schema_capsule
-    cdef object array_capsule
-    cdef const int64_t* offsets
-    cdef const uint8_t* data
-    cdef const uint8_t* validity
-    cdef int64_t first
-    cdef int64_t n
-
-
 cdef class Node:
     cdef char code
+    cdef int width
+    cdef bint is_signed
     cdef list children
     cdef list names
     cdef object fields

@@ -1,8 +1,7 @@
 """One row as bytes: what keyed state is stored by, and a way back to columns.
 
 One job: `RowCodec`, values of plain Arrow types to bytes and back, a column at a time (`rows.hpp`,
-GIL released) or one Python value at a time. Stores of such bytes live in `value_store.pyx` and
-`fabric/state`.
+GIL released) or one Python value at a time. `value_store.pyx` and `fabric/state` store such bytes.
 
 The format, version 1: the values of a row one after the other. A value is a byte, 0 for null or 1,
 and then, little endian:
@@ -23,42 +22,16 @@ from cpython.float cimport PyFloat_AsDouble
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
 from cpython.number cimport PyNumber_Index
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.stdint cimport int8_t, int16_t, int32_t, uint16_t, uint32_t
+from libc.math cimport NAN
+from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
-from fabric._cython.kernels.arrow_c cimport array_of, export_array, schema_of
-
-cdef enum:
-    GROUP_SHIFT = 49  # the key group is the top 15 bits
+from fabric._cython.kernels.arrow_c cimport array_of, bytes_array, export_array, schema_of
 
 cdef dict QUICK = {
-    pa.int8(): "c", pa.int16(): "s", pa.int32(): "i", pa.int64(): "l", pa.uint8(): "C",
-    pa.uint16(): "S", pa.uint32(): "I", pa.uint64(): "L", pa.float32(): "f", pa.float64(): "g",
-    pa.bool_(): "b", pa.string(): "u", pa.large_string(): "u", pa.binary(): "z",
-    pa.large_binary(): "z",
+    pa.float32(): "f", pa.float64(): "g", pa.bool_(): "b", pa.string(): "u",
+    pa.large_string(): "u", pa.binary(): "z", pa.large_binary(): "z",
 }
-
-
-cdef object bytes_array(ArrowArray* array):
-    """A kernel's large_binary output as a pyarrow array."""
-    return pa.array(export_array(pa.large_binary().__arrow_c_schema__(), array))
-
-
-@cython.final
-cdef class Rows:
-    """A large_binary array, held and looked into; for kernels."""
-
-    def __cinit__(self, array not None):
-        if isinstance(array, pa.ChunkedArray) or array.type != pa.large_binary():
-            raise TypeError(f"rows are a large_binary array, not {array.type}")
-        self.schema_capsule, self.array_capsule = array.__arrow_c_array__()
-        cdef const ArrowArray* found = array_of(self.array_capsule)
-        self.first, self.n = found.offset, found.length
-        self.validity = NULL
-        if found.null_count != 0:
-            self.validity = <const uint8_t*> found.buffers[0]
-        self.offsets = <const int64_t*> found.buffers[1] + found.offset
-        self.data = <const uint8_t*> found.buffers[2]
 
 
 @cython.final
@@ -75,12 +48,14 @@ cdef class Node:
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
             self.code = b"*"[0]
             self.children = [Node(kind.value_type)]
+        elif pa.types.is_integer(kind):
+            self.code, self.width = b"i"[0], kind.bit_width // 8
+            self.is_signed = pa.types.is_signed_integer(kind)
         else:
             self.code = ord(QUICK.get(kind, "\0"))
         self.fields = dict.fromkeys(self.names).keys()
-        for child in self.children:
-            if (<Node> child).code == 0:
-                self.code = 0
+        if any((<Node> child).code == 0 for child in self.children):
+            self.code = 0
 
 
 cdef inline void append(string& out, const void* data, size_t n) noexcept:
@@ -91,39 +66,31 @@ cdef int put_integer(Node node, object value, string& out) except -1:
     """The low bytes of an integer that fits."""
     cdef uint64_t word
     cdef int64_t signed
-    cdef int width = 8
-    cdef bint fits = True
-    index = PyNumber_Index(value)
-    if node.code in b"CSIL":
-        word = PyLong_AsUnsignedLongLong(index)
-        width = 1 if node.code == b"C"[0] else 2 if node.code == b"S"[0] else 4 if (
-            node.code == b"I"[0]) else 8
-        fits = width == 8 or word >> (8 * width) == 0
-    else:
-        signed = PyLong_AsLongLong(index)
-        width = 1 if node.code == b"c"[0] else 2 if node.code == b"s"[0] else 4 if (
-            node.code == b"i"[0]) else 8
-        fits = width == 8 or -(<int64_t> 1 << (8 * width - 1)) <= signed < (
-            <int64_t> 1 << (8 * width - 1))
+    cdef bint fits
+    cdef int shift = 64 - 8 * node.width
+    if node.is_signed:
+        signed = PyLong_AsLongLong(PyNumber_Index(value))
         word = <uint64_t> signed
+        fits = <int64_t> (word << shift) >> shift == signed
+    else:
+        word = PyLong_AsUnsignedLongLong(PyNumber_Index(value))
+        fits = word << shift >> shift == word
     if not fits:
         raise OverflowError(f"{value} does not fit {node.shown}")
-    append(out, &word, width)
+    append(out, &word, node.width)
     return 0
 
 
 cdef int put_float(Node node, object value, string& out, bint canonical) except -1:
     cdef double number = PyFloat_AsDouble(value)
     cdef float single
-    cdef uint64_t nan = 0x7FF8000000000000
-    cdef uint32_t short_nan = 0x7FC00000
     if canonical:
-        number += 0.0
+        number = NAN if number != number else number + 0.0
     if node.code == b"g"[0]:
-        append(out, &nan if canonical and number != number else <const void*> &number, 8)
+        append(out, &number, 8)
     else:
         single = <float> number
-        append(out, &short_nan if canonical and number != number else <const void*> &single, 4)
+        append(out, &single, 4)
     return 0
 
 
@@ -166,8 +133,7 @@ cdef int check_fields(list names, object value) except -1:
     """A struct's value is a dict of its fields; what is missing is null."""
     if not isinstance(value, dict):
         raise TypeError(f"a struct's value is a dict of {', '.join(names)}, not {value!r}")
-    strange = value.keys() - set(names)
-    if strange:
+    if strange := value.keys() - set(names):
         raise TypeError(f"there is no field {min(strange)!r}: the fields are {', '.join(names)}")
     return 0
 
@@ -191,28 +157,15 @@ cdef int put_value(Node node, object value, string& out, bint canonical) except 
     return put_integer(node, value, out)
 
 
-cdef object take_number(char code, RowReader& reader):
-    if code == b"l"[0]:
+cdef object take_integer(Node node, RowReader& reader):
+    cdef uint64_t word = 0
+    cdef int shift = 64 - 8 * node.width
+    if node.is_signed and node.width == 8:
         return reader.number[int64_t]()
-    if code == b"g"[0]:
-        return reader.number[double]()
-    if code == b"i"[0]:
-        return reader.number[int32_t]()
-    if code == b"b"[0]:
-        return reader.take(1)[0] != 0
-    if code == b"f"[0]:
-        return reader.number[float]()
-    if code == b"s"[0]:
-        return reader.number[int16_t]()
-    if code == b"c"[0]:
-        return reader.number[int8_t]()
-    if code == b"L"[0]:
-        return reader.number[uint64_t]()
-    if code == b"I"[0]:
-        return reader.number[uint32_t]()
-    if code == b"S"[0]:
-        return reader.number[uint16_t]()
-    return reader.number[uint8_t]()
+    memcpy(&word, reader.take(node.width), node.width)
+    if node.is_signed:
+        return <int64_t> (word << shift) >> shift
+    return word
 
 
 cdef object take_value(Node node, RowReader& reader):
@@ -226,14 +179,17 @@ cdef object take_value(Node node, RowReader& reader):
         return PyBytes_FromStringAndSize(<const char*> reader.take(n), n)
     if node.code == b"*"[0]:
         n = reader.length()
-        child = node.children[0]
-        return [take_value(<Node> child, reader) for _ in range(n)]
+        return [take_value(<Node> node.children[0], reader) for _ in range(n)]
     if node.code == b"+"[0]:
-        taken = {}
-        for name, child in zip(node.names, node.children):
-            taken[name] = take_value(<Node> child, reader)
-        return taken
-    return take_number(node.code, reader)
+        return {name: take_value(<Node> child, reader)
+                for name, child in zip(node.names, node.children)}
+    if node.code == b"g"[0]:
+        return reader.number[double]()
+    if node.code == b"f"[0]:
+        return reader.number[float]()
+    if node.code == b"b"[0]:
+        return reader.take(1)[0] != 0
+    return take_integer(node, reader)
 
 
 @cython.final
@@ -334,9 +290,9 @@ cdef class RowCodec:
         values = (value,) if self.n_columns == 1 else value
         if len(values) != self.n_columns:
             raise TypeError(f"{value!r} is no tuple of {', '.join(self.schema.names)}")
-        for item, field in zip(values, self.schema):
-            if pa.types.is_struct(field.type) and item is not None:
-                check_fields([inner.name for inner in field.type], item)
+        for item, node in zip(values, self.nodes):
+            if item is not None and pa.types.is_struct((<Node> node).shown):
+                check_fields((<Node> node).names, item)
         columns = [pa.array([item], field.type) for item, field in zip(values, self.schema)]
         return self.encode(columns, prefix)[0].as_py()
 
@@ -360,10 +316,6 @@ cdef class RowCodec:
         columns = self.decode(pa.array([row], pa.large_binary()), skip)
         values = tuple([column[0].as_py() for column in columns])
         return values[0] if self.n_columns == 1 else values
-
-    def hash_one(self, bytes row not None):
-        """The hash of a row: `hash_columns` of its columns; for flat types."""
-        return self.types.hash(<const uint8_t*> PyBytes_AS_STRING(row), PyBytes_GET_SIZE(row))
 
     def hashes(self, rows):
         """The hash of each row: uint64, shape (rows,); the key group is its top 15 bits."""
@@ -399,7 +351,7 @@ cdef class RowCodec:
     cdef bytes placed(self, bytes prefix, const uint8_t* row, int64_t n_row, const uint8_t* sub,
                       int64_t n_sub):
         cdef int64_t n_prefix = PyBytes_GET_SIZE(prefix)
-        cdef uint64_t group = self.types.hash(row, n_row) >> GROUP_SHIFT
+        cdef uint64_t group = self.types.hash(row, n_row) >> 49  # its top 15 bits
         made = PyBytes_FromStringAndSize(NULL, n_prefix + 2 + n_row + n_sub)
         cdef char* out = PyBytes_AS_STRING(made)
         memcpy(out, PyBytes_AS_STRING(prefix), n_prefix)

@@ -12,11 +12,6 @@
 namespace fabric {
 namespace {
 
-// The inverse: rows[target[i]] = i.
-void invert(const uint32_t* target, int64_t n, uint32_t* rows) {
-  for (int64_t i = 0; i < n; ++i) rows[target[i]] = static_cast<uint32_t>(i);
-}
-
 class Taker {
  public:
   Taker(Holder& holder, int cpu) : holder_(holder), cpu_(cpu) {}
@@ -25,7 +20,10 @@ class Taker {
   void take(const Type& type, ArrowArray& in, int64_t base, const Order& order, ArrowArray& out) {
     base += in.offset;
     switch (type.layout) {
-      case Layout::null: return nulls(order, out);
+      case Layout::null:
+        holder_.init(out, order.n(), 0, 0);
+        out.null_count = order.n();
+        return;
       case Layout::boolean: return booleans(type, in, base, order, out);
       case Layout::fixed: return fixed(type, in, base, order, out);
       case Layout::binary: return binary<int32_t>(type, in, base, order, out);
@@ -79,11 +77,6 @@ class Taker {
     return type.layout == Layout::fixed && validity_of(type, in) == nullptr;
   }
 
-  void nulls(const Order& order, ArrowArray& out) {
-    holder_.init(out, order.n(), 0, 0);
-    out.null_count = order.n();
-  }
-
   // Validity of the output; returns its bitmap, or nullptr when no row is null.
   const uint8_t* validity(const Type& type, const ArrowArray& in, int64_t base, const Order& order,
                           ArrowArray& out) {
@@ -109,15 +102,16 @@ class Taker {
              ArrowArray& out) {
     holder_.init(out, order.n(), 2, 0);
     validity(type, in, base, order, out);
-    out.buffers[1] = moved(in, 1, type.width, base, order);
+    out.buffers[1] = moved(in, 1, type.width, base * type.width, order);
   }
 
-  const void* moved(const ArrowArray& in, int index, int64_t width, int64_t base,
+  // Values of `width` bytes that begin `first` bytes into a buffer.
+  const void* moved(const ArrowArray& in, int index, int64_t width, int64_t first,
                     const Order& order) {
     uint8_t* made = holder_.buffer<uint8_t>(order.n() * width);
-    if (order.n() == 0) return made;
+    if (order.n() * width == 0) return made;
     const uint32_t* rows = order.target() == nullptr ? order.rows() : nullptr;
-    move_fixed(bytes_of(in, index) + base * width, width, rows, order.target(), order.n(), made);
+    move_fixed(bytes_of(in, index) + first, width, rows, order.target(), order.n(), made);
     return made;
   }
 
@@ -290,15 +284,9 @@ class Taker {
     const int64_t size = type.width, total = order.n() * size;
     if (child_type.layout == Layout::fixed && validity_of(child_type, child) == nullptr) {
       const int64_t width = size * child_type.width;  // a row of numbers moves as one value
+      const int64_t first = (base * size + child.offset) * child_type.width;
       holder_.init(*out.children[0], total, 2, 0);
-      uint8_t* made = holder_.buffer<uint8_t>(total * child_type.width);
-      const uint8_t* from = bytes_of(child, 1);
-      if (total > 0) {
-        from += (base * size + child.offset) * child_type.width;
-        const uint32_t* rows = order.target() == nullptr ? order.rows() : nullptr;
-        move_fixed(from, width, rows, order.target(), order.n(), made);
-      }
-      out.children[0]->buffers[1] = made;
+      out.children[0]->buffers[1] = moved(child, 1, width, first, order);
       return;
     }
     Scratch<int64_t> ends(holder_.allocator(), order.n() + 1);
@@ -385,46 +373,27 @@ class Taker {
   int cpu_;
 };
 
-// Have `build` make `out`; on failure `out` is left released and the error goes on.
-template <class Build>
-void build_array(int cpu, Allocator& allocator, ArrowArray& out, Build build) {
-  Holder* holder = new Holder(allocator);
-  try {
-    build(Taker(*holder, cpu));
-  } catch (...) {
-    out.release = nullptr;
-    holder->abandon();
-    throw;
-  }
-  holder->done();
-}
-
 }  // namespace
-
-int64_t count_bits(const uint8_t* bits, int64_t first, int64_t n) {
-  int64_t n_set = 0;
-  for (int64_t i = 0; i < n; i += 64) {
-    n_set += __builtin_popcountll(load_bits(bits, first + i, n - i < 64 ? n - i : 64));
-  }
-  return n_set;
-}
 
 void Order::make_rows() const {
   inverse_.emplace(*allocator_, n_);
-  invert(target_, n_, inverse_->data());
-  rows_ = inverse_->data();
+  uint32_t* rows = inverse_->data();
+  for (int64_t i = 0; i < n_; ++i) rows[target_[i]] = static_cast<uint32_t>(i);
+  rows_ = rows;
 }
 
 void take_array(const Type& type, ArrowArray& in, const Order& order, int cpu,
                 Allocator& allocator, ArrowArray& out) {
-  build_array(cpu, allocator, out, [&](Taker taker) { taker.take(type, in, 0, order, out); });
+  build_array(allocator, out,
+              [&](Holder& holder) { Taker(holder, cpu).take(type, in, 0, order, out); });
 }
 
 void take_placed(const Type& type, ArrowArray& in, const Order& order,
                  const std::function<int64_t(int64_t)>& place, int cpu, Allocator& allocator,
                  ArrowArray& out) {
-  build_array(cpu, allocator, out,
-              [&](Taker taker) { taker.take_placed(type, in, order, place, out); });
+  build_array(allocator, out, [&](Holder& holder) {
+    Taker(holder, cpu).take_placed(type, in, order, place, out);
+  });
 }
 
 }  // namespace fabric

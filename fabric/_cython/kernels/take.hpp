@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "allocator.hpp"
+#include "memory.hpp"
 
 struct ArrowArray;
 

@@ -1,12 +1,8 @@
 from libc.stdint cimport int64_t, uint32_t
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray
-from fabric._cython.kernels.memory cimport Allocator
-from fabric._cython.kernels.type cimport Type
+from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
+from fabric._cython.kernels.memory cimport Allocator, system_allocator
 
-
-cdef extern from "allocator.hpp" namespace "fabric" nogil:
-    Allocator& system_allocator() noexcept
 
 cdef extern from "take.hpp" namespace "fabric" nogil:
     cppclass Order:

@@ -1,6 +1,6 @@
 """Reordering columns of any Arrow type.
 
-One job: rows of an array to new places. Where they go is `partition.pyx`'s business. Numbers of a
+One job: rows of an array to new places. Where they go is `hash.pyx`'s business. Numbers of a
 permutation are scattered (read in order, written by target), all else is gathered; nested columns
 carry their children's rows along. Dictionaries are kept, not copied; views come out compact.
 O(rows + bytes), buffers from an `Allocator`, GIL released throughout.
@@ -12,10 +12,9 @@ import pyarrow as pa
 from libc.stdint cimport int64_t, uint32_t
 
 from fabric._cython.kernels.arrow_c cimport (
-    ArrowArray, ArrowSchema, array_of, export_array, schema_of,
+    ArrowArray, ArrowSchema, array_of, export_array, parse_type, schema_of,
 )
 from fabric._cython.kernels.cpu cimport current_cpu
-from fabric._cython.kernels.type cimport parse_type
 
 
 def take(array, const uint32_t[::1] rows not None):

@@ -3,7 +3,7 @@ from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.rows cimport RowCodec, Rows, RowTypes
+from fabric._cython.kernels.rows cimport RowCodec, RowTypes
 
 
 cdef extern from "value_store.hpp" namespace "fabric" nogil:

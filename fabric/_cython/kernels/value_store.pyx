@@ -12,8 +12,8 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray
-from fabric._cython.kernels.rows cimport BytesMaker, RowCodec, Rows, bytes_array
+from fabric._cython.kernels.arrow_c cimport ArrowArray, Rows, bytes_array
+from fabric._cython.kernels.rows cimport BytesMaker, RowCodec
 
 
 cdef inline Bytes bytes_of_object(bytes value) noexcept:

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "allocator.hpp"
-#include "arrow_c.hpp"
+#include "memory.hpp"
+#include "arrays.hpp"
 #include "hash.hpp"
 #include "partition.hpp"
 #include "take.hpp"
-#include "type.hpp"
 #include "wire/batches.hpp"
 #include "wire/header.hpp"
 

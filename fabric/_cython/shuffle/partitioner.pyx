@@ -2,8 +2,7 @@
 
 One job: one batch in; one batch in partition order and the offsets of the partitions out. Partition
 p is ``batch.slice(offsets[p], offsets[p + 1] - offsets[p])``, which copies nothing. Which row
-belongs where is `kernels/hash` (specification) and `kernels/partition`; how columns move is
-`kernels/take`. Output buffers come from a `BufferPool` and go back when the batch is released.
+belongs where is `kernels/hash`'s (specification); how columns move is `kernels/take`'s. Output buffers come from a `BufferPool` and go back when the batch is released.
 O(rows + bytes + partitions) a batch, GIL released; one object may serve many threads.
 """
 
@@ -15,7 +14,7 @@ from cython.operator cimport dereference
 
 from fabric._cython.kernels.arrow_c cimport array_of, export_array, schema_of
 from fabric._cython.kernels.cpu cimport current_cpu
-from fabric._cython.kernels.partition cimport checked_partitions
+from fabric._cython.kernels.hash cimport checked_partitions
 from fabric._cython.shuffle.pool cimport BufferPool
 
 from fabric._cython.shuffle.pool import default_pool

@@ -3,12 +3,7 @@ from libc.stdint cimport int64_t
 from fabric._cython.kernels.memory cimport Allocator
 
 
-cdef extern from * namespace "fabric" nogil:
-    """
-    namespace fabric {  // who only hands them on needs no more
-    class Pool;
-    }
-    """
+cdef extern from "memory.hpp" namespace "fabric" nogil:
     cppclass PoolStatistics:
         int64_t used_bytes
         int64_t kept_bytes

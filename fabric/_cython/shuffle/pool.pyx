@@ -8,10 +8,6 @@ stops needing it calls `trim`; what is kept never exceeds `kept_bytes_max`.
 cimport cython
 
 
-cdef extern from "pool.hpp":
-    pass
-
-
 @cython.final
 cdef class BufferPool:
     """Recycled buffers under a byte budget.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.kernels.extremes import Max, Min
+from fabric._cython.kernels.accumulators import Max, Min
 from tests.support.arrays import FLAT, examples, plain_arrays
 
 N_GROUPS = 4

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fabric._cython.kernels.hash import hash_columns
-from fabric._cython.kernels.partition import N_KEY_GROUPS, partition_of, partition_rows
+from fabric._cython.kernels.hash import N_KEY_GROUPS, hash_columns, partition_of, partition_rows
 from tests.support.arrays import examples
 
 Hashes = NDArray[np.uint64]

@@ -89,7 +89,8 @@ class Histories(RuleBasedStateMachine):
             self.stores.append(store)
 
     def task(self, key: object) -> int:
-        return (CODEC.hash_one(CODEC.encode_one(key)) >> 49) * len(self.stores) >> 15
+        rows = pa.array([CODEC.encode_one(key)], pa.large_binary())
+        return (int(CODEC.hashes(rows)[0]) >> 49) * len(self.stores) >> 15
 
     def of(self, key: object) -> StateStore:
         return self.stores[self.task(key)]

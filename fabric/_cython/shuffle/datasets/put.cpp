@@ -21,7 +21,7 @@
 #include "flight/handlers.hpp"
 #include "flight/paths.hpp"
 #include "flight/text.hpp"
-#include "allocator.hpp"
+#include "memory.hpp"
 #include "partition_batch.hpp"
 #include "store/message.hpp"
 #include "wire/check.hpp"

@@ -20,11 +20,10 @@
 #include <string_view>
 #include <typeinfo>
 
-#include "arrow_c.hpp"
+#include "arrays.hpp"
 #include "cpu.hpp"
 #include "store/values.hpp"
 #include "take.hpp"
-#include "type.hpp"
 
 namespace fabric {
 namespace {

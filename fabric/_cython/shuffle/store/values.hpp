@@ -6,7 +6,7 @@
 #include <arrow/extension_type.h>
 #include <arrow/type.h>
 
-#include "raw.hpp"
+#include "arrays.hpp"
 
 namespace fabric {
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric._cython.kernels import accumulators as kernels
-from fabric._cython.kernels.extremes import Max, Min
 from fabric.errors import InternalError, PlanError
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.fragment.aggregates.moments import RESULTS
@@ -196,7 +195,7 @@ def _mean(bound: _Bound) -> Accumulator:
 
 def _extreme(bound: _Bound, *, largest: bool) -> Accumulator:
     if len(bound.types) == 1 and not t.is_null(bound.types[0]):
-        return OfKernel((Max if largest else Min)(bound.types[0]))
+        return OfKernel((kernels.Max if largest else kernels.Min)(bound.types[0]))
     return Extreme(bound.types, largest=largest)
 
 

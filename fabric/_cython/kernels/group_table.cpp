@@ -1,38 +1,38 @@
-// From keys to dense group ids: the loops of group_table.hpp, which says what they are for.
+// From keys to dense group ids.
 //
 // One job: find, make and remove groups. Slots are slots.hpp's, keys as words and tags are
 // key_block.hpp's, keeping them key_store.hpp's. A slot's value is the group's id + 1.
-#pragma once
 #include <limits>
 
-#include "group_table.hpp"
 #include "key_block.hpp"
 #include "key_store.hpp"
+#include "tables.hpp"
 
 namespace fabric {
+namespace {
 
 constexpr int64_t GROUPS_MAX = std::numeric_limits<int32_t>::max();
 
-class GroupTable::Core {
+class Groups final : public GroupTable {
  public:
-  explicit Core(const Types& types) : keys_(KeyRows(types)), block_(keys_.rows()) {}
+  explicit Groups(const Types& types) : keys_(KeyRows(types)), block_(keys_.rows()) {}
 
-  void upsert(const Types& types, const Arrays& arrays, int cpu, int32_t* ids) {
+  void upsert(const Types& types, const Arrays& arrays, int cpu, int32_t* ids) override {
     number<true>(types, arrays, cpu, ids);
   }
 
-  void find(const Types& types, const Arrays& arrays, int cpu, int32_t* ids) {
+  void find(const Types& types, const Arrays& arrays, int cpu, int32_t* ids) override {
     number<false>(types, arrays, cpu, ids);
   }
 
-  int64_t first_stranger(const int32_t* ids, int64_t n) const {
+  int64_t first_stranger(const int32_t* ids, int64_t n) const override {
     for (int64_t i = 0; i < n; ++i) {
       if (!is_group(ids[i])) return i;
     }
     return n;
   }
 
-  void remove(const int32_t* ids, int64_t n) {
+  void remove(const int32_t* ids, int64_t n) override {
     for (int64_t i = 0; i < n; ++i) {
       if (!is_group(ids[i]) || alive_[ids[i]] == GOING) {
         for (int64_t j = 0; j < i; ++j) alive_[ids[j]] = ALIVE;
@@ -45,7 +45,7 @@ class GroupTable::Core {
     for (int64_t i = 0; i < n; ++i) remove_one(ids[i]);
   }
 
-  void compact() {
+  void compact() override {
     const auto used = spare_.begin() + static_cast<int64_t>(n_spare_used_);
     freed_.insert(freed_.begin(), used, spare_.end());
     spare_.swap(freed_);
@@ -53,19 +53,19 @@ class GroupTable::Core {
     n_spare_used_ = 0;
   }
 
-  void list(int32_t* ids) const {
+  void list(int32_t* ids) const override {
     for (int64_t id = 0; id < n_ids_; ++id) {
       if (alive_[id]) *ids++ = static_cast<int32_t>(id);
     }
   }
 
-  void keys(const int32_t* ids, int64_t n, ArrowArray& out) const {
+  void keys(const int32_t* ids, int64_t n, ArrowArray& out) const override {
     keys_.put_out(ids, n, null_id_, out);
   }
 
-  int64_t n_groups() const { return n_groups_; }
-  int64_t n_ids() const { return n_ids_; }
-  int64_t n_bytes() const {
+  int64_t n_groups() const override { return n_groups_; }
+  int64_t n_ids() const override { return n_ids_; }
+  int64_t n_bytes() const override {
     return slots_.n_bytes() + keys_.n_bytes() + tags_.n_bytes() + alive_.n_bytes() +
            static_cast<int64_t>((freed_.capacity() + spare_.capacity()) * sizeof(int32_t));
   }
@@ -192,5 +192,11 @@ class GroupTable::Core {
   int64_t n_groups_ = 0, n_ids_ = 0;
   KeyBlock block_;
 };
+
+}  // namespace
+
+std::unique_ptr<GroupTable> make_group_table(const Types& types) {
+  return std::make_unique<Groups>(types);
+}
 
 }  // namespace fabric

@@ -1,31 +1,31 @@
-// Rows by their keys: the loops of join_table.hpp, which says what they are for.
+// Rows by their keys: the state of a join's side.
 //
 // One job: keep rows, find those of equal keys, forget them by time. A slot's value is the first
 // and the last row of a key (each + 1); rows of one key form a chain in the order of their coming,
 // which nobody reads for keys of a single row. All arrays lie by row; rows that are free are used
 // again.
-#pragma once
 #include <limits>
 
-#include "join_table.hpp"
 #include "key_block.hpp"
 #include "key_store.hpp"
 #include "stored_column.hpp"
+#include "tables.hpp"
 
 namespace fabric {
+namespace {
 
 constexpr int64_t JOIN_ROWS_MAX = std::numeric_limits<int32_t>::max();
 constexpr int64_t TIMES_A_RUN = 4096;  // rows whose least time is known
 
-class JoinTable::Core {
+class JoinRows final : public JoinTable {
  public:
-  Core(const Types& keys, const Types& payload)
+  JoinRows(const Types& keys, const Types& payload)
       : keys_(KeyRows(keys)), block_(keys_.rows()) {
     for (const Type& type : payload) columns_.emplace_back(type);
   }
 
   void insert(const Types& key_types, const Arrays& keys, const Arrays& payload,
-              const int64_t* times, int cpu) {
+              const int64_t* times, int cpu) override {
     const int64_t n = keys[0]->length;
     places_.resize(static_cast<size_t>(n));
     choose_places(n);
@@ -49,7 +49,7 @@ class JoinTable::Core {
   }
 
   int64_t probe(const Types& types, const Arrays& arrays, int64_t begin, int64_t most, bool outer,
-                int cpu) {
+                int cpu) override {
     n_pairs_ = 0;
     each_has_one_ = true;
     int64_t end = arrays[0]->length;
@@ -61,12 +61,12 @@ class JoinTable::Core {
     });
     return end;
   }
-  int64_t n_pairs() const { return n_pairs_; }
-  bool each_has_one() const { return each_has_one_; }
-  const uint32_t* probed() const { return probed_.data(); }
-  const int32_t* found() const { return found_.data(); }
+  int64_t n_pairs() const override { return n_pairs_; }
+  bool each_has_one() const override { return each_has_one_; }
+  const uint32_t* probed() const override { return probed_.data(); }
+  const int32_t* found() const override { return found_.data(); }
 
-  void contains(const Types& types, const Arrays& arrays, int cpu, uint8_t* out) {
+  void contains(const Types& types, const Arrays& arrays, int cpu, uint8_t* out) override {
     block_.each(types, arrays, 0, cpu, [&](int64_t row, int64_t n) {
       look_up(n);
       for (int64_t i = 0; i < n; ++i) out[row + i] = value_of(i) != 0;
@@ -74,7 +74,7 @@ class JoinTable::Core {
     });
   }
 
-  int64_t remove_before(int64_t bound) {
+  int64_t remove_before(int64_t bound) override {
     const int64_t before = n_rows_;
     const int64_t n_runs = (n_places_ + TIMES_A_RUN - 1) / TIMES_A_RUN;
     for (int64_t run = 0; run < n_runs; ++run) {
@@ -91,35 +91,29 @@ class JoinTable::Core {
     return before - n_rows_;
   }
 
-  void list(int32_t* places) const {
+  void list(int32_t* places) const override {
     for (int64_t place = 0; place < n_places_; ++place) {
       if (alive_[place]) *places++ = static_cast<int32_t>(place);
     }
   }
 
-  int64_t n_places() const { return n_places_; }
-  void times(const int32_t* places, int64_t n, int64_t* out) const {
+  int64_t n_places() const override { return n_places_; }
+  void times(const int32_t* places, int64_t n, int64_t* out) const override {
     for (int64_t i = 0; i < n; ++i) out[i] = times_[places[i]];
   }
 
   void gather(const int32_t* places, int64_t n, const std::vector<int32_t>& which,
-              ArrowArray& out) const {
-    Holder* holder = new Holder(system_allocator());
-    try {
-      holder->init(out, n, 1, static_cast<int64_t>(which.size()));
+              ArrowArray& out) const override {
+    build_array(system_allocator(), out, [&](Holder& holder) {
+      holder.init(out, n, 1, static_cast<int64_t>(which.size()));
       for (size_t i = 0; i < which.size(); ++i) {
-        columns_[static_cast<size_t>(which[i])].gather(*holder, places, n, *out.children[i]);
+        columns_[static_cast<size_t>(which[i])].gather(holder, places, n, *out.children[i]);
       }
-    } catch (...) {
-      out.release = nullptr;
-      holder->abandon();
-      throw;
-    }
-    holder->done();
+    });
   }
 
-  int64_t n_rows() const { return n_rows_; }
-  int64_t n_bytes() const {
+  int64_t n_rows() const override { return n_rows_; }
+  int64_t n_bytes() const override {
     int64_t sum = slots_.n_bytes() + keys_.n_bytes() + tags_.n_bytes() + next_.n_bytes() +
                   before_.n_bytes() + times_.n_bytes() + least_.n_bytes() + alive_.n_bytes() +
                   static_cast<int64_t>(free_.capacity() * sizeof(int32_t));
@@ -344,5 +338,11 @@ class JoinTable::Core {
   int64_t n_rows_ = 0, n_places_ = 0, n_pairs_ = 0;
   bool each_has_one_ = false;
 };
+
+}  // namespace
+
+std::unique_ptr<JoinTable> make_join_table(const Types& keys, const Types& payload) {
+  return std::make_unique<JoinRows>(keys, payload);
+}
 
 }  // namespace fabric

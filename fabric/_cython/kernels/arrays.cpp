@@ -1,13 +1,9 @@
-// What a format string of the Arrow C data interface means.
-//
-// One job: parse it, with everything below it, into a `Type`.
-#include "type.hpp"
+// Arrow arrays as kernels see them: what a format string means, and how many bits are set.
+#include "arrays.hpp"
 
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
-
-#include "arrow_c.hpp"
 
 namespace fabric {
 namespace {
@@ -151,6 +147,14 @@ Type parse_type(const ArrowSchema& schema) {
     type.children.push_back(parse_type(*schema.children[i]));
   }
   return type;
+}
+
+int64_t count_bits(const uint8_t* bits, int64_t first, int64_t n) {
+  int64_t n_set = 0;
+  for (int64_t i = 0; i < n; i += 64) {
+    n_set += __builtin_popcountll(load_bits(bits, first + i, n - i < 64 ? n - i : 64));
+  }
+  return n_set;
 }
 
 }  // namespace fabric

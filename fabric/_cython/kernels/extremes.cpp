@@ -1,27 +1,33 @@
-// The least or greatest value of each group: the loops of extremes.hpp.
+// The least or greatest value of each group, of any type that has an order.
 //
 // One job: compare values of one column by group id and keep the better one. Values of one word are
 // kept as ranks (unsigned words in the order of the values, NaN the greatest); others are kept as
-// key_store.hpp keeps keys. Rows with id -1 and nulls are left out.
-#pragma once
+// key_store.hpp keeps keys. Nulls are left out.
 #include <algorithm>
 
-#include "by_group.hpp"
-#include "extremes.hpp"
+#include "hash.hpp"
 #include "key_store.hpp"
+#include "tables.hpp"
 
 namespace fabric {
+namespace {
 
-class Extremes::Core {
+class KeptExtremes final : public Extremes {
  public:
-  Core(const Type& type, bool greatest)
+  KeptExtremes(const Type& type, bool greatest)
       : type_(type), greatest_(greatest), kept_(KeyRows({type})),
         ranked_(kept_.rows().is_single() && type.value != Value::bytes) {}
 
-  bool is_ranked() const { return ranked_; }
+  bool is_ranked() const override { return ranked_; }
 
-  void update(const Type& type, const ArrowArray& array, const int32_t* ids, int cpu) {
-    reserve(ids, array.length, cpu);
+  void reserve(const int32_t* ids, int64_t n, int cpu) override {
+    const int64_t size = int64_t{most_id(ids, n, cpu)} + 1;
+    if (ranked_) by_group_.reserve(size);
+    else seen_.reserve(size);
+  }
+
+  // `type` may be another layout of the values.
+  void update(const Type& type, const ArrowArray& array, const int32_t* ids) override {
     const KeyReader reader(type, array);
     const KeyField& field = kept_.rows().fields[0];
     const int64_t stride = std::max(1, field.n_words);
@@ -37,8 +43,11 @@ class Extremes::Core {
     }
   }
 
-  void clear(const int32_t* ids, int64_t n, int cpu) {
-    reserve(ids, n, cpu);
+  void merge(const Type& type, const ArrowArray& states, const int32_t* ids) override {
+    update(type, states, ids);
+  }
+
+  void clear(const int32_t* ids, int64_t n) override {
     for (int64_t i = 0; i < n; ++i) {
       if (ids[i] < 0) continue;
       if (ranked_) by_group_[ids[i]] = {0, 0};
@@ -47,17 +56,16 @@ class Extremes::Core {
     }
   }
 
-  void read(const int32_t* ids, int64_t n, int cpu, uint64_t* words, uint8_t* seen) {
-    reserve(ids, n, cpu);
+  void read(const int32_t* ids, int64_t n, uint8_t* out, uint8_t* seen) const override {
     for (int64_t i = 0; i < n; ++i) {
       const Best best = by_group_[checked(ids[i])];
-      words[i] = word_of(best.rank);
+      const uint64_t word = word_of(best.rank);
+      std::memcpy(out + i * 8, &word, sizeof word);
       seen[i] = best.seen != 0;
     }
   }
 
-  void put_out(const int32_t* ids, int64_t n, int cpu, ArrowArray& out) {
-    reserve(ids, n, cpu);
+  void put_out(const int32_t* ids, int64_t n, ArrowArray& out) const override {
     std::vector<int32_t> there(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) {
       there[static_cast<size_t>(i)] = seen_[checked(ids[i])] ? ids[i] : -1;
@@ -65,7 +73,9 @@ class Extremes::Core {
     kept_.put_out(there.data(), n, -1, out);
   }
 
-  int64_t n_bytes() const { return by_group_.n_bytes() + seen_.n_bytes() + kept_.n_bytes(); }
+  int64_t n_bytes() const override {
+    return by_group_.n_bytes() + seen_.n_bytes() + kept_.n_bytes();
+  }
 
  private:
   struct Best {
@@ -73,12 +83,6 @@ class Extremes::Core {
     uint64_t seen;
   };
   static constexpr uint64_t TOP = UINT64_C(1) << 63;
-
-  void reserve(const int32_t* ids, int64_t n, int cpu) {
-    const int64_t size = int64_t{most_id(ids, n, cpu)} + 1;
-    if (ranked_) by_group_.reserve(size);
-    else seen_.reserve(size);
-  }
 
   static int32_t checked(int32_t id) {
     if (id < 0) throw std::out_of_range("there is no group " + std::to_string(id));
@@ -169,5 +173,11 @@ class Extremes::Core {
   Growing<Best> by_group_;
   Growing<uint8_t> seen_;
 };
+
+}  // namespace
+
+std::unique_ptr<Extremes> make_extremes(const Type& type, bool greatest) {
+  return std::make_unique<KeptExtremes>(type, greatest);
+}
 
 }  // namespace fabric

@@ -1,34 +1,17 @@
-// Counts, sums and moments by group id: the loops of accumulators.hpp.
+// Counts, sums and moments by group id.
 //
-// One job: one small struct a group, zero when nothing has come in, updated row by row. Rows with
-// id -1 are left out. Sums are wider than what they add, so that an order of rows never decides
-// whether they fit; the caller checks when it asks for results. Structs are fetched ahead.
-#pragma once
+// One job: one small struct a group, zero when nothing has come in, updated row by row. Sums are
+// wider than what they add, so that an order of rows never decides whether they fit; the caller
+// checks when it asks for results. Structs are fetched ahead.
 #include <stdexcept>
 #include <string>
 
-#include "accumulators.hpp"
 #include "arrays.hpp"
-#include "cpu.hpp"
 #include "growing.hpp"
+#include "tables.hpp"
 
 namespace fabric {
-
-constexpr int64_t GROUPS_AHEAD = 24;
-
-struct MostId {
-  static FABRIC_INLINE void run(const int32_t* ids, int64_t n, int32_t* most) {
-    int32_t found = -1;
-    for (int64_t i = 0; i < n; ++i) found = ids[i] > found ? ids[i] : found;
-    *most = found;
-  }
-};
-
-inline int32_t most_id(const int32_t* ids, int64_t n, int cpu) {
-  int32_t most = -1;
-  by_cpu<MostId>(cpu, ids, n, &most);
-  return most;
-}
+namespace {
 
 // One `State` a group; `State::put` writes what `read` gives, `WIDTH` bytes.
 template <class State, class Base = Accumulator>
@@ -258,5 +241,13 @@ class MomentSums final : public ByGroup<Moment> {
     });
   }
 };
+
+}  // namespace
+
+std::unique_ptr<Counts> make_counts() { return std::make_unique<RowCounts>(); }
+std::unique_ptr<Accumulator> make_integer_sums() { return std::make_unique<IntegerSums>(); }
+std::unique_ptr<Accumulator> make_float_sums() { return std::make_unique<FloatSums>(); }
+std::unique_ptr<Accumulator> make_decimal_sums() { return std::make_unique<DecimalSums>(); }
+std::unique_ptr<Accumulator> make_moment_sums() { return std::make_unique<MomentSums>(); }
 
 }  // namespace fabric
