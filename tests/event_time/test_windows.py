@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fabric.errors import DataError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.event_time.windows import (
+    Assigned,
     Framed,
     assign,
     behind,
@@ -25,6 +26,12 @@ from fabric.event_time.windows import (
 from fabric.plan.event_windows import Count, Cumulative, Global, Session, Sliding, Trigger, Tumbling
 
 OFFSETS = st.integers(-40, 40)
+
+
+def late(assigned: Assigned, watermarks: np.ndarray, lateness: int) -> np.ndarray:
+    """Which entries come too late: in whole numbers of Python, which know no greatest time."""
+    pairs = zip(assigned.ends.tolist(), watermarks[assigned.rows].tolist(), strict=True)
+    return np.array([end + lateness <= watermark for end, watermark in pairs], np.bool_)
 
 
 @st.composite

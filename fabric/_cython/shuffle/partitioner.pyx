@@ -2,7 +2,8 @@
 
 One job: one batch in; one batch in partition order and the offsets of the partitions out. Partition
 p is ``batch.slice(offsets[p], offsets[p + 1] - offsets[p])``, which copies nothing. Which row
-belongs where is `kernels/hash`'s (specification); how columns move is `kernels/take`'s. Output buffers come from a `BufferPool` and go back when the batch is released.
+belongs where is `kernels/hash`'s (specification); how columns move is `kernels/take`'s. Output
+buffers come from a `BufferPool` and go back when the batch is released.
 O(rows + bytes + partitions) a batch, GIL released; one object may serve many threads.
 """
 
