@@ -117,9 +117,9 @@ def _spark(log: Path, wanted: bool) -> Iterator[Future[SparkSession] | None]:
 
 
 def _settle(spark: Future[SparkSession], log: Path) -> None:
-    from fabric.clients.demo.spark_steps import start
-
     try:
+        from fabric.clients.demo.spark_steps import start
+
         spark.set_result(start(log))
     except Exception as error:
         spark.set_exception(error)

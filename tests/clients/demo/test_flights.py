@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.clients.cli.main import main
-from fabric.clients.demo import flights, questions, topic
+from fabric.clients.demo import flights, questions, spark_steps, topic
 from fabric.clients.demo.services.server import listens
 from tests.services import STORE
 from tests.services.kafka import kafka_broker
@@ -127,7 +127,7 @@ def test_ctrl_c_does_not_wait_for_spark(tmp_path: Path, monkeypatch: pytest.Monk
         assert gate.wait(60)
         return SimpleNamespace(stop=lambda: stopped.append(True))
 
-    monkeypatch.setattr(flights, "_start_spark", start)
+    monkeypatch.setattr(spark_steps, "start", start)
     with pytest.raises(KeyboardInterrupt), flights._spark(tmp_path / "log", True) as spark:
         raise KeyboardInterrupt
     assert spark is not None
