@@ -8,11 +8,17 @@ One job: `ColdGroups`. A group ends when nothing needs it any more, such as with
 without an end have 0. Who looks groups up takes them back and has each group in one place. Who only
 adds to groups until they end may put the same group down again and again: `due` gives all its rows
 in one portion, as they were put.
+
+A thread of its own sorts and writes what `put_behind` takes, and reads the next portion of a scan,
+while the task goes on. All else waits for that thread first, so one thread at a time has the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +38,8 @@ from fabric.state.column_stores import (
     open_column_store,
     stored_type,
 )
+
+T = TypeVar("T")
 
 _COLD = "cold"
 _GENERATIONS = 32
@@ -57,6 +65,9 @@ class ColdGroups:
         self._doublings = 0
         """A span of ends is as long as so many times two steps; never less while rows are here."""
         self._n_put = self._n_read = 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold groups")
+        self._begun: Future[Any] | None = None
+        """What that thread was given last."""
 
     @classmethod
     def opened(cls, context: Context, schema: pa.Schema, step: int, order: Order) -> ColdGroups:
@@ -68,19 +79,34 @@ class ColdGroups:
     @property
     def is_empty(self) -> bool:
         """Whether no row is here."""
+        self._wait()
         return not self._store.generations()
 
     def put(
         self, rows: pa.RecordBatch, hashes: NDArray[np.uint64], ends: NDArray[np.int64]
     ) -> None:
         """Take rows of groups: the hash of each key, and each group's end."""
+        self._wait()
+        self._put(rows, hashes, ends)
+
+    def put_behind(
+        self, rows: pa.RecordBatch, hashes: NDArray[np.uint64], ends: NDArray[np.int64]
+    ) -> None:
+        """The same while the task goes on: the next call of any method raises what went wrong."""
+        self._wait()
+        self._begin(partial(self._put, rows, hashes, ends))
+
+    def _put(
+        self, rows: pa.RecordBatch, hashes: NDArray[np.uint64], ends: NDArray[np.int64]
+    ) -> None:
         if not len(ends):
             return
         columns = [c.cast(f.type) for c, f in zip(rows.columns, self._store.schema, strict=True)]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._store.schema)
         n_steps = (int(ends.max()) - int(ends.min())) // self._step
         doublings = (n_steps // _GENERATIONS).bit_length()
-        self._doublings = doublings if self.is_empty else max(doublings, self._doublings)
+        was_empty = not self._store.generations()
+        self._doublings = doublings if was_empty else max(doublings, self._doublings)
         spans = ends // (self._step << self._doublings)
         distinct = spans[:1] if spans.min() == spans.max() else np.unique(spans)  # this one sorts
         for span in distinct.tolist():
@@ -95,23 +121,28 @@ class ColdGroups:
 
         Those of one group are in one batch, as they were put.
         """
+        self._wait()
         return self._read(each.rows for each in self._store.take(hashes))
 
     def due(self, passed: int) -> Iterator[pa.RecordBatch]:
         """The rows of groups that end up to `passed`, in the order of the store."""
+        self._wait()
         found = self._store.scan(times=(ALL_TIMES[0], passed + 1))
-        return self._read(each.rows for each in found)
+        return self._read(self._ahead(each.rows for each in found))
 
     def by_key(self) -> Iterator[pa.RecordBatch]:
         """All rows, those of one key in one batch; of a store by hash."""
-        return self._read(_whole(self._store.scan()))
+        self._wait()
+        return self._read(self._ahead(_whole(self._store.scan())))
 
     def expire(self, passed: int) -> None:
         """Forget groups that end up to `passed`."""
+        self._wait()
         self._store.expire(passed + 1)
 
     def counts(self) -> dict[str, int]:
         """What lies here, and what that took."""
+        self._wait()
         stored = self._store.stored()
         return {
             "state_cold_bytes": stored.bytes,
@@ -129,13 +160,35 @@ class ColdGroups:
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """Add the rows of `key_groups` that were `beside` others."""
+        self._wait()
         below = [part for part in parts_of(snapshots, _COLD) if part.names()]
         self._store.restore(below, hashes_of(key_groups))
         self._doublings = max((n >> _SHIFT for n in self._store.generations()), default=0)
 
     def close(self) -> None:
-        """Remove its files."""
+        """Remove its files; nobody asks any more how the last `put_behind` went."""
+        self._thread.shutdown()
         self._store.close()
+
+    def _begin(self, work: Callable[[], T]) -> Future[T]:
+        begun = self._thread.submit(work)
+        self._begun = begun
+        return begun
+
+    def _wait(self) -> None:
+        """Until this thread has the store; raises what went wrong in the other one."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.result()
+
+    def _ahead(self, portions: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same, the next one read while the task works on one."""
+        step = partial(next, portions, None)
+        coming = self._begin(step)
+        while (rows := coming.result()) is not None:
+            self._wait()  # for what the task has begun meanwhile
+            coming = self._begin(step)
+            yield rows
 
     def _read(self, portions: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in portions:

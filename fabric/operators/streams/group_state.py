@@ -195,8 +195,9 @@ class GroupState:
         return {"state_hot_bytes": self.nbytes, **self.below.counts()}
 
     def evict(self, ids: Ids, ends: Ints) -> None:
-        """Hand these groups down, which end at `ends`."""
-        self._put_below(ids, ends)
+        """Hand these groups down, which end at `ends`; they are written while the task goes on."""
+        rows = self.rows(ids)
+        self.below.put_behind(rows, self.hashes(rows), ends)
         if len(ids) == self.n_groups:
             self._forget_all()
         else:
@@ -227,15 +228,12 @@ class GroupState:
 
     def rebuild(self, cold: Ids, ends: Ints | None, hot: Ids) -> None:
         """Hand groups down, and number the others anew, in their order."""
-        left = self.rows(hot)
-        self._put_below(cold, ends)
+        left, rows = self.rows(hot), self.rows(cold)
+        ends = np.zeros(len(cold), np.int64) if ends is None else ends
+        self.below.put(rows, self.hashes(rows), ends)
+        del rows
         self._forget_all()  # arrays by id don't get shorter
         self.take(left)
-
-    def _put_below(self, ids: Ids, ends: Ints | None) -> None:
-        rows = self.rows(ids)
-        ends = np.zeros(len(ids), np.int64) if ends is None else ends
-        self.below.put(rows, self.hashes(rows), ends)
 
     def _forget_all(self) -> None:
         self._deltas.anew()

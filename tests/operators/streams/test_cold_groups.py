@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,10 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fabric.errors import StorageError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.chain import build_chain
 from fabric.operators.contract import Context, Operator
-from fabric.operators.snapshots import N_KEY_GROUPS
+from fabric.operators.snapshots import N_KEY_GROUPS, Joint
+from fabric.operators.streams.cold_groups import ColdGroups
 from fabric.plan.event_windows import (
     Count,
     Cumulative,
@@ -31,6 +34,7 @@ from fabric.plan.event_windows import (
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StageInput, StreamAggregate
 from fabric.state.column_stores import run_files, runs, scans
+from fabric.state.column_stores.runs import RunStore
 from fabric.testing.operators import (
     Kept,
     Outcome,
@@ -57,6 +61,9 @@ from tests.support.stream_model import (
 )
 
 EXAMPLES = 100 if SOAK else 8
+KEYED = pa.schema({"k0": pa.int64()})
+CODE = np.array([4], np.uint64)
+OTHER = pa.record_batch({"k0": [9]}), np.array([6], np.uint64), np.array([30], np.int64)
 MANY_ROWS = {
     "test_many_open_windows_lie_in_few_generations", "test_keys_that_come_often_stay_in_memory",
 }  # fmt: skip
@@ -333,6 +340,70 @@ def test_counts_say_where_groups_lie() -> None:
         assert sum(batch.num_rows for batch in rest(operator, 10)) == 2
         assert operator.counts()["state_read_back_rows"] == 2
         operator.close()
+
+
+def rows_behind(store: RunStore) -> ColdGroups:
+    """Groups below memory, of which rows of keys 7 and 8 are being written."""
+    cold = ColdGroups(store, KEYED, 10)
+    ends = np.array([10, 20], np.int64)
+    cold.put_behind(pa.record_batch({"k0": [7, 8]}), np.array([4, 5], np.uint64), ends)
+    return cold
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda cold: [rows.to_pydict() for rows in cold.due(20)] == [{"k0": [7, 8]}],
+        lambda cold: [len(rows) for rows in cold.by_key()] == [1, 1],
+        lambda cold: [rows.to_pydict() for rows in cold.take_back(CODE)] == [{"k0": [7]}],
+        lambda cold: cold.counts()["state_cold_rows"] == 2,
+        lambda cold: not cold.is_empty,
+        lambda cold: isinstance(cold.beside(Joint({})), Joint),
+        lambda cold: cold.expire(20) or cold.is_empty,
+        lambda cold: cold.put(*OTHER) or cold.counts()["state_evicted_rows"] == 3,
+        lambda cold: cold.put_behind(*OTHER) or cold.counts()["state_evicted_rows"] == 3,
+    ],
+)
+def test_who_asks_for_groups_sees_those_that_are_being_written(
+    ask: Callable[[ColdGroups], bool],
+) -> None:
+    writes = threading.Event()
+
+    class Slow(RunStore):
+        def _put(self, *args: Any) -> None:
+            assert writes.wait(60.0)
+            super()._put(*args)
+
+    cold = rows_behind(Slow(KEYED, order="time"))  # returns before anything is written
+    timer = threading.Timer(0.05, writes.set)
+    timer.start()
+    assert ask(cold)
+    timer.join()
+    cold.close()
+
+
+def test_the_next_call_says_that_groups_could_not_be_written() -> None:
+    class Full(RunStore):
+        def _put(self, *args: Any) -> None:
+            raise StorageError("the disk is full")
+
+    cold = rows_behind(Full(KEYED, order="time"))
+    with pytest.raises(StorageError, match="the disk is full"):
+        cold.counts()
+    rows_behind(Full(KEYED, order="time")).close()  # of a task that has failed for another reason
+
+
+def test_groups_may_be_written_and_taken_while_a_scan_is_read() -> None:
+    n = 3 * scans.PORTION_ROWS
+    keys, ends = np.arange(n), np.full(n, 10)
+    cold = ColdGroups(RunStore(KEYED, order="time"), KEYED, 10)
+    cold.put(pa.record_batch({"k0": keys}), keys.astype(np.uint64), ends)
+    met = list[int]()
+    for rows in cold.due(10):
+        met += rows["k0"].to_pylist()
+        cold.put_behind(*OTHER)
+        assert cold.counts()["state_cold_rows"] > n
+    assert met == keys.tolist()
 
 
 def test_what_lies_in_memory_alone_says_nothing_of_files() -> None:
