@@ -80,10 +80,27 @@ def test_function_sizes(path: Path) -> None:
             assert size <= 70, f"{name_of(path)}: {node.name} has {size} lines; split it"
 
 
+CIMPORT = re.compile(r"^from (\S+) cimport (.+?)$(?<!\($)|^from (\S+) cimport \(([^)]*)\)", re.M)
+
+
+@cache
+def cimported() -> set[str]:
+    """All modules that a compiled module imports from another one at the level of C."""
+    found = set[str]()
+    for path in code():
+        if path.suffix in (".pyx", ".pxd"):
+            for one, names, other, more in CIMPORT.findall(path.read_text()):
+                parts = re.findall(r"\w+", names or more)
+                found |= {one or other, *(f"{one or other}.{part}" for part in parts)}
+    return found
+
+
 @pytest.mark.parametrize("path", [p for p in code() if p.suffix == ".pyx"], ids=name_of)
-def test_compiled_modules_come_in_threes(path: Path) -> None:
-    assert path.with_suffix(".pxd").exists()
+def test_compiled_modules_have_the_files_they_need(path: Path) -> None:
+    """A .pyi for type checkers; a .pxd only where other modules import from it."""
     assert path.with_suffix(".pyi").exists()
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    assert path.with_suffix(".pxd").exists() == (module in cimported())
 
 
 def imported(text: str) -> set[str]:

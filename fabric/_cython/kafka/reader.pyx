@@ -10,23 +10,64 @@ import pyarrow as pa
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cython.operator cimport dereference
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
+from libcpp cimport bool as cbool
+from libcpp.map cimport map as cmap
+from libcpp.memory cimport unique_ptr
+from libcpp.pair cimport pair
+from libcpp.vector cimport vector
 
-from fabric._cython.codecs.codec cimport Decoder
+from fabric._cython.codecs.codec cimport CDecoder, Decoder, Span
 from fabric._cython.kafka.handle cimport (
-    faults_of,
-    key_of,
-    logs_of,
-    metadata_of,
-    milliseconds,
-    settings_of,
-    statistics_of,
+    Handle, PartitionKey, Settings, faults_of, key_of, logs_of, metadata_of, milliseconds,
+    raise_fault, settings_of, statistics_of,
 )
-from fabric._cython.kernels.arrow_c cimport export_array, schema_of
+from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, export_array, schema_of
 
 from fabric._cython.kafka import results
 from fabric._cython.kafka.results import Bad, Read, joined, wanted_columns
 from fabric._cython.kafka.wake import Wake
+
+
+cdef extern from "kafka/reader.hpp" namespace "fabric::kafka" nogil:
+    struct Start:
+        int64_t offset
+        int32_t leader_epoch
+
+    struct Taken:
+        int64_t n_records
+        int64_t n_bytes
+        int64_t first_offset
+
+    struct Record:
+        int64_t offset
+        Span value
+
+    cppclass CReader "fabric::kafka::Reader":
+        CReader(const Settings& settings) except +raise_fault
+        void assign(const cmap[PartitionKey, Start]& starts) except +raise_fault
+        void unassign(const vector[PartitionKey]& partitions) except +raise_fault
+        Taken take(const PartitionKey& partition, int64_t rows_max, int64_t bytes_max,
+                   unsigned wants, const ArrowSchema& schema, CDecoder* decoder,
+                   ArrowArray& columns) except +raise_fault
+        Record record(const PartitionKey& partition, int64_t row) except +raise_fault
+        void settle(const PartitionKey& partition) except +raise_fault
+        int64_t position(const PartitionKey& partition) except +raise_fault
+        int32_t leader_epoch(const PartitionKey& partition) except +raise_fault
+        cbool at_end(const PartitionKey& partition) except +raise_fault
+        int64_t high_watermark(const PartitionKey& partition) except +raise_fault
+        pair[int64_t, int64_t] watermark_offsets(
+            const PartitionKey& partition, int timeout_ms) except +raise_fault
+        cmap[PartitionKey, int64_t] offsets_for_times(
+            const cmap[PartitionKey, int64_t]& times, int timeout_ms) except +raise_fault
+        cmap[PartitionKey, int64_t] committed(
+            const vector[PartitionKey]& partitions, int timeout_ms) except +raise_fault
+        void commit(const cmap[PartitionKey, int64_t]& offsets) except +raise_fault
+        void poll() except +raise_fault
+        int wake_fd()
+        Handle& handle()
+        void close()
 
 DEFAULTS = {
     "group.id": "fabric",  # librdkafka requires one; no consumer joins it
@@ -61,6 +102,10 @@ cdef class Reader:
     Every method may be called from any thread, but one partition is read by one thread at a time.
     A reader belongs to the process that created it: a forked process must create its own.
     """
+
+    cdef unique_ptr[CReader] core
+    cdef dict columns
+    cdef object wake
 
     def __cinit__(self, settings not None):
         cdef Settings given = settings_of(settings, DEFAULTS)

@@ -9,21 +9,57 @@ import pyarrow as pa
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
+from libcpp cimport bool as cbool
+from libcpp.map cimport map as cmap
+from libcpp.memory cimport unique_ptr
+from libcpp.pair cimport pair
+from libcpp.string cimport string
 
 from fabric._cython.kafka.handle cimport (
-    faults_of,
-    key_of,
-    logs_of,
-    milliseconds,
-    settings_of,
-    statistics_of,
+    Handle, PartitionKey, Settings, faults_of, key_of, logs_of, milliseconds, raise_fault,
+    settings_of, statistics_of,
 )
-from fabric._cython.kernels.arrow_c cimport array_of
+from fabric._cython.kernels.arrow_c cimport ArrowArray, array_of
 
 from fabric._cython.kafka import results
 from fabric._cython.kafka.faults import RowTooLargeError
 from fabric.errors import ConfigError
+
+
+cdef extern from "kafka/writer.hpp" namespace "fabric::kafka" nogil:
+    struct BytesColumn:
+        const ArrowArray* array
+        cbool is_large
+
+    struct Rows:
+        BytesColumn keys
+        BytesColumn values
+        const ArrowArray* partitions
+        const ArrowArray* timestamps
+        const ArrowArray* headers
+
+    int32_t partition_of(const void* key, size_t size, int32_t n_partitions)
+
+    cppclass CWriter "fabric::kafka::Writer":
+        CWriter(const Settings& settings) except +raise_fault
+        int32_t open(const string& topic, int timeout_ms) except +raise_fault
+        int64_t message_bytes_max(const string& topic, int timeout_ms) except +raise_fault
+        void write(const string& topic, const Rows& rows, int timeout_ms) except +raise_fault
+        void init_transactions(int timeout_ms) except +raise_fault
+        void begin() except +raise_fault
+        void send_offsets(const cmap[PartitionKey, int64_t]& offsets, const string& group,
+                          int timeout_ms) except +raise_fault
+        void commit(int timeout_ms) except +raise_fault
+        void abort(int timeout_ms) except +raise_fault
+        void flush(int timeout_ms) except +raise_fault
+        void purge() except +raise_fault
+        void poll() except +raise_fault
+        int64_t n_queued() except +raise_fault
+        pair[int64_t, int64_t] producer_id(int timeout_ms) except +raise_fault
+        Handle& handle()
+        void close()
 
 DEFAULTS = {
     "enable.idempotence": "true",
@@ -73,6 +109,15 @@ cdef class Writer:
     For one thread at a time. A writer belongs to the process that created it: a forked process must
     create its own.
     """
+
+    cdef unique_ptr[CWriter] core
+    cdef dict settings
+    cdef dict bytes_max
+    cdef bint is_transactional
+    cdef bint is_initialised
+    cdef bint is_open
+    cdef bint is_sized
+    cdef bint is_spoilt
 
     def __cinit__(self, settings not None, topics=(), timeout_s=10.0):
         self.settings = {**DEFAULTS, **settings}

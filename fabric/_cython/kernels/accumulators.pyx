@@ -13,12 +13,38 @@ import pyarrow.compute as pc
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libcpp cimport bool
+from libcpp.memory cimport unique_ptr
 
 from fabric._cython.kernels.arrow_c cimport (
-    ArrowArray, ArrowSchema, array_of, export_array, parse_type, schema_of,
+    ArrowArray, ArrowSchema, Type, array_of, export_array, parse_type, schema_of,
 )
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.kernels.group_table cimport KeyTypes
+
+
+cdef extern from "tables.hpp" namespace "fabric" nogil:
+    cppclass CAccumulator "fabric::Accumulator":
+        void reserve(const int32_t* ids, int64_t n, int cpu) except +
+        void clear(const int32_t* ids, int64_t n) noexcept
+        void update(const Type& type, const ArrowArray& array, const int32_t* ids) except +
+        void merge(const Type& type, const ArrowArray& states, const int32_t* ids) except +
+        void read(const int32_t* ids, int64_t n, uint8_t* out, uint8_t* seen) except +
+        int64_t n_bytes() noexcept
+
+    cppclass Counts(CAccumulator):
+        void rows(const int32_t* ids, int64_t n) noexcept
+
+    cppclass CExtremes "fabric::Extremes"(CAccumulator):
+        bool is_ranked() noexcept
+        void put_out(const int32_t* ids, int64_t n, ArrowArray& out) except +
+
+    unique_ptr[Counts] make_counts() except +
+    unique_ptr[CAccumulator] make_integer_sums() except +
+    unique_ptr[CAccumulator] make_float_sums() except +
+    unique_ptr[CAccumulator] make_decimal_sums() except +
+    unique_ptr[CAccumulator] make_moment_sums() except +
+    unique_ptr[CExtremes] make_extremes(const Type& type, bool greatest) except +
 
 _DIGITS_MAX, _WIDE_DIGITS_MAX = 38, 76
 _MOMENTS = ("count", "mean", "m2", "m3", "m4")
@@ -45,6 +71,8 @@ def _is_number(kind):
 
 cdef class Accumulator:
     """What all aggregates have in common."""
+
+    cdef CAccumulator* core
 
     def __dealloc__(self):
         with nogil:
@@ -96,6 +124,9 @@ cdef class Accumulator:
 
 cdef class Total(Accumulator):
     """An accumulator whose states are a column, called `name`; `kind` is the type of results."""
+
+    cdef str name
+    cdef object kind
 
     def merge(self, const int32_t[::1] ids not None, states not None):
         """Take in the states of groups, as `states` of another table gave them."""
@@ -244,6 +275,8 @@ cdef class SumDecimal(Total):
         Of the results.
     """
 
+    cdef readonly object type
+
     def __cinit__(self, precision, scale):
         self.type = pa.decimal128(precision, scale)
         self.core, self.name = make_decimal_sums().release(), "sum"
@@ -320,6 +353,8 @@ cdef class Extremes(Total):
     Numbers, times and booleans take a fast path; others are compared in full, strings and binary by
     their bytes. NaN is greater than all numbers, and -0.0 is 0.0.
     """
+
+    cdef KeyTypes types
 
     def __cinit__(self, kind not None):
         if pa.types.is_null(kind) or kind == pa.month_day_nano_interval():

@@ -8,7 +8,8 @@ register is O(1) and allocates nothing.
 import numpy as np
 
 cimport cython
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
+from libcpp.vector cimport vector
 
 cdef int64_t IGNORED = -1
 
@@ -36,6 +37,13 @@ cdef class BarrierTracker:
     >>> tracker.register(1, 1), tracker.coordinate(), tracker.register(1, 1)
     (0, 1, -1)
     """
+
+    cdef vector[int64_t] checkpoints
+    cdef vector[int64_t] n_missing
+    cdef vector[vector[uint8_t]] seen
+    cdef vector[uint8_t] ended
+    cdef int64_t n_ended
+    cdef int64_t last
 
     def __init__(self, int64_t n_channels):
         if n_channels < 0:

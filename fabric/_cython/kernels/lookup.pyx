@@ -8,7 +8,7 @@ these are found sooner than another thread gives it back.
 
 import numpy as np
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libcpp.algorithm cimport lower_bound, upper_bound
 from libcpp.vector cimport vector
 

@@ -12,7 +12,7 @@ once, before loops trust them; O(values), GIL released throughout.
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libcpp.algorithm cimport nth_element
 from libcpp.vector cimport vector
 

@@ -8,8 +8,23 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
-from libcpp.vector cimport vector
 from libc.string cimport memcpy
+from libcpp.vector cimport vector
+
+
+cdef extern from "timers.hpp" namespace "fabric" nogil:
+    cdef cppclass Timer:
+        int64_t time
+        int64_t key
+
+    cdef cppclass CTimerQueue "fabric::TimerQueue":
+        int64_t add(const int64_t* times, const int64_t* keys, int64_t n) except +
+        int64_t remove(const int64_t* times, const int64_t* keys, int64_t n) except +
+        void due(int64_t time, vector[int64_t]& times, vector[int64_t]& keys) except +
+        int64_t next(int64_t none)
+        vector[Timer] sorted() except +
+        int64_t size()
+        int64_t n_bytes()
 
 
 cdef object from_vector(vector[int64_t]& values):
@@ -39,6 +54,8 @@ cdef class TimerQueue:
     >>> [a.tolist() for a in queue.due(20)], len(queue)
     ([[10], [2]], 1)
     """
+
+    cdef CTimerQueue queue
 
     def __len__(self):
         return self.queue.size()

@@ -9,6 +9,7 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport INT64_MIN, int64_t, uint32_t
+from libcpp.vector cimport vector
 
 
 cdef void sift_down(int64_t* heap, int64_t n, int64_t key) noexcept nogil:
@@ -70,6 +71,9 @@ cdef class TopRows:
     >>> top.among(codes, np.array([5, 1, 9, 7]), 2).tolist()
     [False, True, True, True]
     """
+
+    cdef int64_t n
+    cdef vector[int64_t] best
 
     def __cinit__(self, int64_t n):
         if n < 1:

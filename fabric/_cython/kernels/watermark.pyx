@@ -10,6 +10,13 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
+from libcpp.vector cimport vector
+
+
+cdef enum:
+    GOOD = 0
+    MISSING = 1
+    FUTURE = 2
 
 cdef int64_t BEGINNING = INT64_MIN
 cdef int64_t IDLE = INT64_MIN + 1
@@ -139,6 +146,13 @@ cdef class MinTracker:
     >>> tracker.update(1, idle), tracker.minimum()
     (True, 50)
     """
+
+    cdef vector[int64_t] tree
+    cdef vector[int64_t] known
+    cdef vector[uint8_t] state
+    cdef int64_t capacity
+    cdef int64_t n_idle
+    cdef int64_t n_ended
 
     def __init__(self, int64_t n_channels=0):
         if n_channels < 0:

@@ -17,6 +17,15 @@ from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, array_of, s
 from fabric._cython.kernels.cpu cimport current_cpu
 
 
+cdef extern from "wire/crc32c.hpp" namespace "fabric" nogil:
+    cppclass Crc32c:
+        Crc32c(int cpu) noexcept
+        void add(const void* data, int64_t n_bytes) noexcept
+        uint32_t value() noexcept
+
+    uint32_t canonical_crc32c(const ArrowSchema& schema, const ArrowArray& array, int cpu) except +
+
+
 def batch_crc32c(batch not None):
     """CRC32C over the canonical buffers of a record batch (or array).
 
@@ -68,6 +77,8 @@ cdef class RunningCrc32c:
     >>> crc.update(b"1234"), crc.update(b"56789"), hex(crc.value)
     (None, None, '0xe3069283')
     """
+
+    cdef Crc32c* _crc
 
     def __cinit__(self):
         self._crc = new Crc32c(current_cpu())

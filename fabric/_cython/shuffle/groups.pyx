@@ -8,8 +8,19 @@ import numpy as np
 
 cimport cython
 from cython.operator cimport dereference
+from libc.stdint cimport int64_t, uint32_t
+from libcpp.memory cimport shared_ptr, unique_ptr
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport batch_of, ensure_pyarrow, schema_of
+from fabric._cython.shuffle.wire.arrow_cpp cimport (
+    CRecordBatch, CSchema, batch_of, ensure_pyarrow, schema_of,
+)
+
+
+cdef extern from "groups.hpp" namespace "fabric" nogil:
+    cppclass CGroups "fabric::Groups":
+        CGroups(shared_ptr[CSchema] keys) except +
+        void number(const CRecordBatch& keys, uint32_t* out) except +
+        int64_t size()
 
 
 @cython.final
@@ -36,6 +47,8 @@ cdef class Groups:
     >>> groups.number(pa.record_batch({"a": [7, 7], "b": ["x", None]})).tolist(), len(groups)
     ([0, 1], 2)
     """
+
+    cdef unique_ptr[CGroups] core
 
     def __cinit__(self, keys not None):
         self.core.reset(new CGroups(schema_of(keys)))

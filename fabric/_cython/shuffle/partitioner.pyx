@@ -12,13 +12,27 @@ import pyarrow as pa
 
 cimport cython
 from cython.operator cimport dereference
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libcpp cimport bool
+from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport array_of, export_array, schema_of
+from fabric._cython.kernels.arrow_c cimport (
+    ArrowArray, ArrowSchema, array_of, export_array, schema_of,
+)
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.kernels.hash cimport checked_partitions
+from fabric._cython.kernels.memory cimport Allocator
 from fabric._cython.shuffle.pool cimport BufferPool
 
 from fabric._cython.shuffle.pool import default_pool
+
+
+cdef extern from "partition_batch.hpp" namespace "fabric" nogil:
+    cppclass BatchPartitioner:
+        BatchPartitioner(const ArrowSchema& schema, const vector[int32_t]& keys,
+                         int32_t n_partitions, uint64_t seed, bool numbered) except +
+        bool run(ArrowArray& batch, int cpu, Allocator& allocator, int64_t* offsets,
+                 ArrowArray& out) except +
 
 
 cdef vector[int32_t] key_indices(object schema, tuple keys) except *:
@@ -65,6 +79,13 @@ cdef class Partitioner:
     >>> moved["v"].to_pylist(), offsets.tolist()
     (['a', 'c', 'd', 'b'], [0, 3, 4])
     """
+
+    cdef BatchPartitioner* core
+    cdef readonly BufferPool pool
+    cdef readonly object schema
+    cdef readonly tuple keys
+    cdef readonly int32_t n_partitions
+    cdef bool numbered
 
     def __cinit__(self, schema not None, keys, n_partitions, *, BufferPool pool=None,
                   uint64_t seed=0, bool numbered=False):

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.flight.directory cimport Directory, LocationDirectory
-from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
+from fabric._cython.shuffle.flight.handlers cimport HandlerSet, Handlers
 from fabric._cython.shuffle.pump.pump cimport CConnections, Connections
 from fabric._cython.shuffle.ring.ring cimport BatchPipes, Pipes
 from fabric._cython.shuffle.wire.arrow_cpp cimport CSchema, CStatus, ensure_pyarrow, schema_of

@@ -4,7 +4,14 @@ One job: refuse another one before a server is made of it. Versions are those of
 only ones that a wheel tells: 51 belongs to gRPC 1.76.
 """
 
+from libcpp.string cimport string
+
 from fabric._cython.abi import BUILT_FOR as _BUILT_FOR
+
+
+cdef extern from "grpc/abi.hpp" namespace "fabric" nogil:
+    const char* GRPC_KNOWN
+    string c_installed_grpc "fabric::installed_grpc"()
 
 
 def known_grpc():
