@@ -4,5 +4,9 @@
     fabric.connect("spark://host:7077") a session whose frames run there
     fabric run --engine spark FILE      a whole program
 
-Importing this package does not import pyspark.
+Without PySpark, importing this package is an `ExternalError` that says what to install.
 """
+
+from fabric.clients.spark.session import check_pyspark
+
+check_pyspark()  # before a module of this package imports it

@@ -1,6 +1,6 @@
 """The Spark session there is, or one that starts now.
 
-One job: `spark_session`. What is missing (PySpark, Java) is said in one sentence, before a JVM is
+One job: `spark_session`. If Java is missing, that is said in one sentence, before a JVM is
 asked for; what the JVM says goes to a file, not to the terminal.
 """
 
@@ -13,13 +13,14 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
 from fabric.clients.spark.session import check_java, run_workers_here
 from fabric.errors import ConfigError, ExternalError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _LOCAL = "local[*]"
 _HEAP_SHARE = 4
@@ -40,17 +41,9 @@ def spark_session(target: str = "spark") -> tuple[bool, SparkSession]:
     ConfigError
         A session of another master runs in this process.
     ExternalError
-        PySpark or Java is missing or too old, or Spark does not start.
+        Java is missing or too old, or Spark does not start.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of PySpark's modules, as they are imported
-            from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise ExternalError(
-            "PySpark is missing; install it: pip install 'flight-fabric[spark]'"
-        ) from error
-    active = _running(SparkSession)
+    active = _running()
     if active is None:
         return True, _started(_LOCAL if target == "spark" else target)
     master = active.sparkContext.master
@@ -73,13 +66,11 @@ def checked(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def _running(kind: type[SparkSession]) -> SparkSession | None:
+def _running() -> SparkSession | None:
     """The active session of this thread, or else the process's; None when Spark is not up."""
-    from pyspark import SparkContext
-
     if SparkContext._active_spark_context is None:
         return None
-    return checked(kind.getActiveSession() or kind.builder.getOrCreate())
+    return checked(SparkSession.getActiveSession() or SparkSession.builder.getOrCreate())
 
 
 def _started(master: str) -> SparkSession:
@@ -113,10 +104,6 @@ def _of_this_machine() -> dict[str, str]:
 
 def launched(settings: dict[str, str], log: Path) -> SparkSession:
     """Start a JVM whose words go to `log`: it prints tracebacks of what is told here in a line."""
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
     conf = SparkConf().setAll(list(settings.items()))
     with log.open("wb") as out:
         launch: Any = launch_gateway  # has no types

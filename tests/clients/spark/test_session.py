@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +112,20 @@ def test_pyspark_is_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(ExternalError, match=r"PySpark is missing: pip install 'flight-fabric\[s"):
         check_pyspark()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['fabric.connect("spark")', 'fabric.from_dict({"a": [1]}).collect(engine="spark")'],
+)
+def test_whoever_asks_for_spark_without_pyspark_learns_what_to_install(line: str) -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        f"import fabric\ntry:\n    {line}\nexcept fabric.FabricError as error: print(error)"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stdout == "PySpark is missing: pip install 'flight-fabric[spark]'\n", done.stderr
 
 
 def test_the_python_of_the_workers(tmp_path: Path) -> None:
