@@ -1,7 +1,7 @@
 """A session: one connection to a coordinator, in this process or elsewhere.
 
 One job: submit plans and hand back jobs, the same whatever is behind. The two kinds are in
-`embedded.py` and `remote.py`; `fabric.connect` chooses.
+`local.py` and `remote.py`; `fabric.connect` chooses.
 """
 
 from __future__ import annotations

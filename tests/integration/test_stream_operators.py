@@ -54,8 +54,9 @@ def test_the_best_of_each_window_with_ties(made: pa.Table) -> None:
     assert found(best) == answer(made, f"SELECT split, row, value FROM made QUALIFY {ranked} = 1")
 
 
-def test_changing_results_come_to_the_best_of_all(made: pa.Table) -> None:
-    changes = rows().top_n(2, by=[col("value").desc(), col("split"), col("row")], keys="key")
+@pytest.mark.parametrize("keys", ["key", ()])
+def test_changing_results_come_to_the_best_of_all(made: pa.Table, keys: Any) -> None:
+    changes = rows().top_n(2, by=[col("value").desc(), col("split"), col("row")], keys=keys)
     table = changes.changes().to_arrow()
     signs = {"+I": 1, "-U": -1, "+U": 1, "-D": -1}
     stands: Settled = Settled()
@@ -63,8 +64,8 @@ def test_changing_results_come_to_the_best_of_all(made: pa.Table) -> None:
                                 strict=True):  # fmt: skip
         stands[split, row] += signs[kind]
     order = "ORDER BY value DESC, split, row"
-    sql = "SELECT split, row FROM made QUALIFY row_number() OVER (PARTITION BY key {}) <= 2"
-    assert +stands == answer(made, sql.format(order))
+    sql = "SELECT split, row FROM made QUALIFY row_number() OVER ({} {}) <= 2"
+    assert +stands == answer(made, sql.format("PARTITION BY key" if keys else "", order))
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])

@@ -207,7 +207,7 @@ class StreamVerbs(Verbs):
         ----------
         keys
             With the end of a window among them, each group is put out once, when the window is
-            complete; else results change.
+            complete; else results change. Without keys all rows are one group.
         ties
             All rows that are equal to the last one too.
         rank
