@@ -172,7 +172,7 @@ def generator(
     disorder: Length = "0 seconds",
     session: Session | None = None,
 ) -> DataFrame:
-    """Made-up rows (split, row, key, value, ts), always the same for the same `seed`.
+    """Made-up rows (split, row, key, value, ts), the same for the same `seed` and `start`.
 
     Parameters
     ----------

@@ -195,7 +195,7 @@ def _closes(node: Groups, keys: Sequence[Expr]) -> str:
 def _group(node: Groups) -> Groups:
     """A step over columns of its own, which are made below it; without keys all is one group."""
     if not node.keys:
-        node = replace(node, keys=(Literal(0, pa.int64()),))
+        node = node.with_fields(keys=(Literal(0, pa.int64()),))
     columns = _Columns(schema_of(node.input))
     keys = tuple(columns.key(key) for key in node.keys)
     others = map(columns.value, node.expressions[len(keys) :])
