@@ -25,7 +25,8 @@ ALL = [pytest.param(function, id=name) for name, function in FUNCTIONS.items()]
 
 @pytest.mark.parametrize("function", ALL)
 def test_arrow_has_a_form(function: Function) -> None:
-    assert (function.name in IMPLEMENTATIONS) != (function.name in LAZY)
+    name = function.name
+    assert (name in IMPLEMENTATIONS) != (name in LAZY), f"{name} has no form, or two, for Arrow"
     if function.arrow:
         assert callable(getattr(pc, function.arrow))
 
@@ -33,7 +34,7 @@ def test_arrow_has_a_form(function: Function) -> None:
 @pytest.mark.parametrize("function", ALL)
 def test_spark_has_one_form(function: Function) -> None:
     """A name in the registry, or a form of its own; what must know types may have both."""
-    assert function.name in FORMS or function.name in TYPED_FORMS
+    assert function.name in FORMS or function.name in TYPED_FORMS, f"{function.name}: none for Spark"
     own = FORMS.get(function.name)
     if function.spark:
         assert own is not None
