@@ -79,21 +79,27 @@ class ColdGroups:
     @property
     def is_empty(self) -> bool:
         """Whether no row is here."""
-        self._wait()
+        self.wait()
         return not self._store.generations()
+
+    def wait(self) -> None:
+        """Until this thread has the store; raises what went wrong in the other one, each time."""
+        if self._begun is not None:
+            self._begun.result()
+            self._begun = None
 
     def put(
         self, rows: pa.RecordBatch, hashes: NDArray[np.uint64], ends: NDArray[np.int64]
     ) -> None:
         """Take rows of groups: the hash of each key, and each group's end."""
-        self._wait()
+        self.wait()
         self._put(rows, hashes, ends)
 
     def put_behind(
         self, rows: pa.RecordBatch, hashes: NDArray[np.uint64], ends: NDArray[np.int64]
     ) -> None:
-        """The same while the task goes on: the next call of any method raises what went wrong."""
-        self._wait()
+        """The same while the task goes on; every later call raises what went wrong."""
+        self.wait()
         self._begin(partial(self._put, rows, hashes, ends))
 
     def _put(
@@ -121,28 +127,28 @@ class ColdGroups:
 
         Those of one group are in one batch, as they were put.
         """
-        self._wait()
+        self.wait()
         return self._read(each.rows for each in self._store.take(hashes))
 
     def due(self, passed: int) -> Iterator[pa.RecordBatch]:
         """The rows of groups that end up to `passed`, in the order of the store."""
-        self._wait()
+        self.wait()
         found = self._store.scan(times=(ALL_TIMES[0], passed + 1))
         return self._read(self._ahead(each.rows for each in found))
 
     def by_key(self) -> Iterator[pa.RecordBatch]:
         """All rows, those of one key in one batch; of a store by hash."""
-        self._wait()
+        self.wait()
         return self._read(self._ahead(_whole(self._store.scan())))
 
     def expire(self, passed: int) -> None:
         """Forget groups that end up to `passed`."""
-        self._wait()
+        self.wait()
         self._store.expire(passed + 1)
 
     def counts(self) -> dict[str, int]:
         """What lies here, and what that took."""
-        self._wait()
+        self.wait()
         stored = self._store.stored()
         return {
             "state_cold_bytes": stored.bytes,
@@ -160,7 +166,7 @@ class ColdGroups:
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """Add the rows of `key_groups` that were `beside` others."""
-        self._wait()
+        self.wait()
         below = [part for part in parts_of(snapshots, _COLD) if part.names()]
         self._store.restore(below, hashes_of(key_groups))
         self._doublings = max((n >> _SHIFT for n in self._store.generations()), default=0)
@@ -171,22 +177,21 @@ class ColdGroups:
         self._store.close()
 
     def _begin(self, work: Callable[[], T]) -> Future[T]:
-        begun = self._thread.submit(work)
+        try:
+            begun = self._thread.submit(work)
+        except RuntimeError:  # the program ends, and no thread takes work any more
+            begun = Future()
+            begun.set_result(work())
         self._begun = begun
         return begun
-
-    def _wait(self) -> None:
-        """Until this thread has the store; raises what went wrong in the other one."""
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            begun.result()
 
     def _ahead(self, portions: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same, the next one read while the task works on one."""
         step = partial(next, portions, None)
+        self.wait()
         coming = self._begin(step)
         while (rows := coming.result()) is not None:
-            self._wait()  # for what the task has begun meanwhile
+            self.wait()  # for what the task has begun meanwhile
             coming = self._begin(step)
             yield rows
 

@@ -196,6 +196,7 @@ class GroupState:
 
     def evict(self, ids: Ids, ends: Ints) -> None:
         """Hand these groups down, which end at `ends`; they are written while the task goes on."""
+        self.below.wait()  # or the rows of two puts were in memory
         rows = self.rows(ids)
         self.below.put_behind(rows, self.hashes(rows), ends)
         if len(ids) == self.n_groups:

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -382,15 +383,48 @@ def test_who_asks_for_groups_sees_those_that_are_being_written(
     cold.close()
 
 
-def test_the_next_call_says_that_groups_could_not_be_written() -> None:
-    class Full(RunStore):
-        def _put(self, *args: Any) -> None:
-            raise StorageError("the disk is full")
+class Full(RunStore):
+    def _put(self, *args: Any) -> None:
+        raise StorageError("the disk is full")
 
+
+def test_every_later_call_says_that_groups_could_not_be_written() -> None:
     cold = rows_behind(Full(KEYED, order="time"))
-    with pytest.raises(StorageError, match="the disk is full"):
-        cold.counts()
+    asks: list[Callable[[], object]] = [
+        lambda: cold.is_empty,  # first, as a barrier does: then no checkpoint is complete
+        lambda: cold.beside(Joint({})),
+        cold.counts,
+        lambda: list(cold.due(20)),
+        lambda: cold.put_behind(*OTHER),
+    ]
+    for ask in (*asks, *asks):
+        with pytest.raises(StorageError, match="the disk is full"):
+            ask()
     rows_behind(Full(KEYED, order="time")).close()  # of a task that has failed for another reason
+
+
+def test_groups_are_written_also_when_the_program_ends() -> None:
+    cold = ColdGroups(RunStore(KEYED, order="time"), KEYED, 10)
+    cold._thread.shutdown()  # as the interpreter does before its threads have ended
+    cold.put_behind(*OTHER)
+    assert [rows.to_pydict() for rows in cold.due(30)] == [{"k0": [9]}]
+
+
+def test_a_failed_write_fails_the_task_and_no_checkpoint_goes_without_its_rows() -> None:
+    make = maker(replace(aggregate(Tumbling(10)), late="drop"))
+    with below(1) as context:
+        operator = make()
+        operator.open(context)
+        store = operator.state.below._store  # type: ignore[attr-defined]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store, "_put", partial(Full._put, store))
+            operator.on_batch(0, batch_of([Row("a", 1, 0, 0)]))
+            for _ in range(2):
+                with pytest.raises(StorageError, match="full"):
+                    operator.on_barrier(1)
+        with pytest.raises(StorageError, match="full"):
+            rest(operator, 10)
+        operator.close()
 
 
 def test_groups_may_be_written_and_taken_while_a_scan_is_read() -> None:
