@@ -34,7 +34,8 @@ def test_arrow_has_a_form(function: Function) -> None:
 @pytest.mark.parametrize("function", ALL)
 def test_spark_has_one_form(function: Function) -> None:
     """A name in the registry, or a form of its own; what must know types may have both."""
-    assert function.name in FORMS or function.name in TYPED_FORMS, f"{function.name}: none for Spark"
+    name = function.name
+    assert name in FORMS or name in TYPED_FORMS, f"{name} has no form for Spark"
     own = FORMS.get(function.name)
     if function.spark:
         assert own is not None
