@@ -263,11 +263,16 @@ def test_starts_and_stops_leave_nothing(tmp_path: Path) -> None:
 
     for _ in range(5):
         once()
-    before = usage()
-    for _ in range(100):
-        once()
-    wait_until(lambda: usage()[0] <= before[0] + 4 and usage()[1] <= before[1] + 4)
-    assert usage()[2] - before[2] < 32 << 20
+    grown = list[int]()
+    for _ in range(3):  # other tests' leftovers may take memory once; a leak takes it each time
+        before = usage()
+        for _ in range(100):
+            once()
+        wait_until(lambda now=before: usage()[0] <= now[0] + 4 and usage()[1] <= now[1] + 4)
+        grown.append(usage()[2] - before[2])
+        if grown[-1] < 32 << 20:
+            return
+    pytest.fail(f"100 servers took {grown} bytes")
 
 
 def test_a_server_that_is_forgotten_ends(tmp_path: Path) -> None:
