@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections import defaultdict
@@ -342,50 +341,18 @@ def test_a_job_nobody_knows_is_refused(server: Server) -> None:
     assert isinstance(_failure(Ends(target, target, exchange)), NotFoundError)
 
 
-class Meter:
-    """A door to a server that counts the bytes of its answers."""
-
-    def __init__(self, address: str) -> None:
-        host, port = address.removeprefix("grpc+tcp://").split(":")
-        self._server = (host, int(port))
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"grpc+tcp://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.n_bytes = 0
-        running(self._accept)
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(self._server)
-                running(partial(self._pass, client, server, 0))
-                running(partial(self._pass, server, client, 1))
-
-    def _pass(self, source: socket.socket, target: socket.socket, weight: int) -> None:
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                self.n_bytes += weight * len(data)
-                target.sendall(data)
-        for each in (source, target):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-
 def test_compressed_rows_need_fewer_bytes(server: Server) -> None:
     rows = batch(*range(20_000))
     sent = {}
     for compression in CODECS:
-        with closing(Meter(server.address)) as meter:
+        with CutProxy(int(server.address.rpartition(":")[2])) as meter:
             there = replace(server, address=meter.address)
             with joined(there, "flight", 1, [(0, 0, 0)], compression=compression) as ends:
                 ends.source.put([((EDGE, 0), Rows(0, rows))])
                 ends.source.put([((EDGE, 0), Mark(0, Event.END, 0, rows.num_rows))])
                 found = consume(ends, [0], 1)[0, 0]
                 assert rows_of(found)[:-1] == list(told(Rows(0, rows))[1:])
-            sent[compression] = meter.n_bytes
+            sent[compression] = sum(meter.answered)
     assert sent[""] > rows.nbytes
     assert max(sent["lz4"], sent["zstd"]) < sent[""] / 1.5
 

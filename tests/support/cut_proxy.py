@@ -86,6 +86,10 @@ class CutProxy:
                 client.close()
                 continue
             with self._lock:
+                if self._closed:
+                    client.close()
+                    server.close()
+                    return
                 n, self.n_connections = self.n_connections, self.n_connections + 1
                 self._sockets |= {client, server}
                 self.answered.append(0)
