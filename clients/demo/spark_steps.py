@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fabric.clients.demo import questions
-from fabric.clients.spark.plan.start import launched
-from fabric.clients.spark.session import java_problem
+from fabric.clients.spark.session import check_pyspark, java_problem
 from fabric.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -54,22 +53,23 @@ def start(log: Path) -> SparkSession:
     ExternalError
         If PySpark or Java is missing or does not start; says what to do.
     """
+    without = "or run: fabric demo flights --without-spark"
+    try:
+        check_pyspark()
+    except ExternalError as error:
+        raise ExternalError(f"{error}, {without}") from error
     if problem := java_problem():
-        raise ExternalError(f"{problem}, or run: fabric demo flights --without-spark")
+        raise ExternalError(f"{problem}, {without}")
+    from fabric.clients.spark.plan.start import launched  # needs PySpark
+
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         return launched(_SETTINGS, log)
-    except ImportError as error:
-        raise ExternalError(
-            "PySpark is missing: pip install 'flight-fabric[demo]', "
-            "or run: fabric demo flights --without-spark"
-        ) from error
     except Exception as error:  # whatever JVM, gateway and PySpark raise
         raise ExternalError(
-            f"the Spark session did not start; {log} has its words. Mend it, or run: fabric demo "
-            "flights --without-spark"
+            f"the Spark session did not start; its output is in {log}. Mend it, {without}"
         ) from error
 
 

@@ -38,8 +38,10 @@ def install(spark: SparkSession) -> SparkSession:
 
     Raises
     ------
+    ExternalError
+        When PySpark is missing or too old.
     ConfigError
-        When PySpark is too old, or Spark's Python workers run a Python without Fabric.
+        When Spark's Python workers run a Python without Fabric.
     """
     check_pyspark()
     from fabric.clients.spark.source import FabricDataSource
@@ -57,16 +59,16 @@ def install(spark: SparkSession) -> SparkSession:
 
 
 def check_pyspark() -> None:
-    """PySpark is there and new enough; `ExternalError` or `ConfigError` say what to do."""
+    """PySpark is there and new enough, else an `ExternalError` says what to do."""
     try:
         from pyspark import __version__
     except ImportError as error:
         raise ExternalError("PySpark is missing: pip install 'flight-fabric[spark]'") from error
     if tuple(int(part) for part in __version__.split(".")[:2]) < PYSPARK_NEEDED:
         needed = ".".join(map(str, PYSPARK_NEEDED))
-        raise ConfigError(
-            f'PySpark {__version__} is too old for format("fabric"), which needs {needed} or '
-            "newer: pip install 'flight-fabric[spark]'"
+        raise ExternalError(
+            f"PySpark {__version__} is too old, Fabric needs {needed} or newer: "
+            "pip install 'flight-fabric[spark]'"
         )
 
 

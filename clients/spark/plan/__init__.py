@@ -4,7 +4,8 @@
     fabric.connect("spark://host:7077") a session whose frames run there
     fabric run --engine spark FILE      a whole program
 
-Without PySpark, importing this package is an `ExternalError` that says what to install.
+Without PySpark, or with one that is too old, importing this package raises an `ExternalError` that
+says what to install.
 """
 
 from fabric.clients.spark.session import check_pyspark

@@ -216,16 +216,31 @@ def test_missing_data_is_named(
     assert "Traceback" not in text
 
 
+START = """
+import sys; from pathlib import Path; from fabric.clients.demo.spark_steps import start
+try:
+    start(Path(sys.argv[1]))
+except Exception as error:
+    print(type(error).__name__, error)"""
+
+
+def test_missing_pyspark_is_named(tmp_path: Path) -> None:
+    without = f"import sys; sys.modules['pyspark'] = None{START}"
+    done = subprocess.run(
+        [sys.executable, "-c", without, str(tmp_path / "spark.log")], env=ENV,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == (
+        "ExternalError PySpark is missing: pip install 'flight-fabric[spark]', "
+        "or run: fabric demo flights --without-spark\n"
+    )
+
+
 def test_missing_java_is_named(tmp_path: Path) -> None:
     """It is found out beside step 0, and said when Spark's turn comes."""
     log = tmp_path / "spark.log"
-    code = (
-        "import sys; from pathlib import Path; from fabric.clients.demo.spark_steps import start\n"
-        "try:\n    start(Path(sys.argv[1]))\n"
-        "except Exception as error:\n    print(type(error).__name__, error)"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(log)], env={**ENV, "JAVA_HOME": str(tmp_path)},
+        [sys.executable, "-c", START, str(log)], env={**ENV, "JAVA_HOME": str(tmp_path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.startswith(f"ExternalError Java is missing in JAVA_HOME ({tmp_path}), and")

@@ -107,7 +107,7 @@ def test_a_session_without_it_says_so(spark: SparkSession) -> None:
 
 def test_pyspark_is_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", "3.5.1")
-    with pytest.raises(ConfigError, match=r"PySpark 3.5.1 is too old for format"):
+    with pytest.raises(ExternalError, match=r"PySpark 3.5.1 is too old, Fabric needs 4.1"):
         check_pyspark()
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(ExternalError, match=r"PySpark is missing: pip install 'flight-fabric\[s"):
