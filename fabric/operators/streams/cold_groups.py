@@ -179,7 +179,8 @@ class ColdGroups:
     def _begin(self, work: Callable[[], T]) -> Future[T]:
         try:
             begun = self._thread.submit(work)
-        except RuntimeError:  # the program ends, and no thread takes work any more
+        except RuntimeError:  # the program ends, or no thread can start: the task itself does it
+            self._thread.shutdown(cancel_futures=True)  # or a later thread would do it once more
             begun = Future()
             begun.set_result(work())
         self._begun = begun

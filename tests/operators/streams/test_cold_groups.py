@@ -410,6 +410,22 @@ def test_groups_are_written_also_when_the_program_ends() -> None:
     assert [rows.to_pydict() for rows in cold.due(30)] == [{"k0": [9]}]
 
 
+def test_groups_are_written_once_when_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool keeps work whose thread did not start, and does it when a later thread does."""
+    cold = ColdGroups(RunStore(KEYED, order="time"), KEYED, 10)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        cold.put_behind(*OTHER)
+    cold.put_behind(*OTHER)
+    assert cold.counts()["state_cold_rows"] == 2
+    assert [rows.to_pydict() for rows in cold.due(30)] == [{"k0": [9, 9]}]
+    cold.close()
+
+
 def test_a_failed_write_fails_the_task_and_no_checkpoint_goes_without_its_rows() -> None:
     make = maker(replace(aggregate(Tumbling(10)), late="drop"))
     with below(1) as context:
