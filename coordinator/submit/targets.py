@@ -24,7 +24,6 @@ from fabric.plan.schema import schema_of
 from fabric.plan.stream_facts import stream_of
 from fabric.plan.targets import (
     DatasetTarget,
-    FileTarget,
     KafkaTarget,
     PostgresTarget,
     StreamFileTarget,
@@ -65,25 +64,18 @@ def _own_place(target: Target) -> str:
 def _check_target(sink: Sink, around: Surroundings) -> None:
     target = sink.target
     with placed(sink):
-        if isinstance(target, FileTarget):
-            from fabric.io.sinks import check_target
-
-            check_target(target, schema_of(sink.input))
-        elif isinstance(target, StreamFileTarget):
-            from fabric.io.sinks import check_stream_target
-
-            check_stream_target(target, schema_of(sink.input))
-        elif isinstance(target, KafkaTarget):
+        if isinstance(target, KafkaTarget):
             from fabric.io.kafka.sink_check import check_target as check_kafka
 
             interval_s = around.interval_s if stream_of(sink.input) is not None else 0.0
             check_kafka(target, schema_of(sink.input), interval_s)
         elif isinstance(target, DatasetTarget):
             _check_dataset_target(target, around, sink)
-        elif isinstance(target, PostgresTarget):
-            from fabric.io.sinks import postgres
+        else:
+            from fabric.io.sinks import check_stream_target, check_target
 
-            postgres.check_target(target, schema_of(sink.input))
+            check_target(target, schema_of(sink.input))
+            check_stream_target(target, schema_of(sink.input))
 
 
 def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sink) -> None:

@@ -46,7 +46,7 @@ def check_target(target: Target, schema: pa.Schema | None = None) -> None:
         check(target, schema)
 
 
-def check_stream_target(target: StreamTarget, schema: pa.Schema) -> None:
+def check_stream_target(target: Target, schema: pa.Schema) -> None:
     """Refuse, before the job starts, a target that a stream of such rows can't write, and a folder
     with another job's rows."""
     if (check := _function(target, "check_stream")) is not None:
