@@ -1,9 +1,9 @@
 """All states of a task in one RocksDB.
 
 One job: `RocksBackend`, its folder, and restoring. The folder holds ``db`` and, while one is
-written, ``snapshot-N``. It goes with the attempt of the task, so it is new: one that a crash left
-is ahead of the last checkpoint, so it is refused like one that holds something else, and nothing in
-it is touched.
+written, ``snapshot-N``. Each attempt of a task has a new folder. A folder that a crash left is
+ahead of the last checkpoint, so it is refused like a folder that holds anything else, and nothing
+in it is touched.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class RocksBackend:
         self.next_number = 0
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _check_new(folder)
+            held = sorted(path.name for path in folder.iterdir())
         except OSError as error:
             raise failed(folder, error) from error
+        _check_new(folder, held)
         self._database: Any = open_database(self._own, create=True)
 
     def table(self, name: str) -> RocksTable:
@@ -130,10 +131,7 @@ class RocksBackend:
         if database is None:  # a restore has failed
             return
         try:
-            try:
-                database.flush()
-            finally:
-                database.close()
+            database.close()
         except Exception as error:  # rocksdict raises bare Exception
             raise failed(self._folder, error) from error
 
@@ -142,16 +140,15 @@ class RocksBackend:
         return replace(header, states=states)
 
 
-def _check_new(folder: Path) -> None:
+def _check_new(folder: Path, held: Sequence[str]) -> None:
     """Refuse a folder that holds anything."""
-    held = sorted(path.name for path in folder.iterdir())
     if "db" in held:
         raise StorageError(
-            f"the state in {folder} is in use, or was not closed: it may be ahead of the last "
-            "checkpoint; restore that into a new folder; nothing was changed"
+            f"{folder} has the state of another attempt of this task, which may be ahead of the "
+            "last checkpoint: restore that into a new folder; nothing was changed"
         )
     if held:
         raise StorageError(
-            f"{folder} holds {', '.join(held[:5])} and no state of Fabric's: use a new folder; "
-            "nothing was changed"
+            f"{folder} is not empty, it holds {', '.join(held[:5])}: use a new folder; nothing was "
+            "changed"
         )

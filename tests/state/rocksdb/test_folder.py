@@ -54,25 +54,25 @@ def refused(folder: Path, message: str) -> None:
 
 
 def test_a_closed_folder_is_refused(tmp_path: Path) -> None:
-    refused(filled(tmp_path / "a"), "is in use, or was not closed")
+    refused(filled(tmp_path / "a"), "^[^:]*a has the state of another attempt of this task")
 
 
 def test_what_a_crash_left_is_refused(tmp_path: Path) -> None:
     store = opened(tmp_path / "a")
     store.state("n").put(1, 1)
     shutil.copytree(tmp_path / "a", tmp_path / "left")
-    refused(tmp_path / "left", "is in use, or was not closed: .*left|left.* was not closed")
-    refused(tmp_path / "a", "is in use, or was not closed")
+    refused(tmp_path / "left", "left has the state of another attempt of this task")
+    refused(tmp_path / "a", "a has the state of another attempt of this task")
     store.close()
 
 
 def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
     metadata = tmp_path / "metadata"
     RocksStore(metadata).close()
-    refused(metadata, "holds .*CURRENT.* and no state of Fabric's")
+    refused(metadata, "is not empty, it holds .*CURRENT")
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "notes.txt").write_text("mine")
-    refused(tmp_path / "texts", r"holds notes\.txt and no state of Fabric's")
+    refused(tmp_path / "texts", r"is not empty, it holds notes\.txt: use a new folder")
 
 
 def test_snapshots_share_what_did_not_change(tmp_path: Path) -> None:
