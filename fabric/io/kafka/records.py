@@ -47,7 +47,7 @@ def check_columns(target: KafkaTarget, schema: pa.Schema) -> None:
     if bool(target.topic) == bool(target.topic_column):
         raise PlanError("a record goes to one topic: give its name, or the column that contains it")
     for name, what, expected, fits in (
-        (target.topic_column, "the topic", "string", is_string),
+        (target.topic_column, "the topic", "string", _is_text),
         (target.partition_column, "the partition", "an integer", pa.types.is_integer),
         (target.timestamp, "the timestamp", "a timestamp", pa.types.is_timestamp),
         (target.headers, "the headers", "map<string, binary>", _is_headers),
@@ -216,8 +216,12 @@ def _type(schema: pa.Schema, name: str) -> pa.DataType:
     return schema.field(name).type
 
 
+def _is_text(type: pa.DataType) -> bool:
+    return is_string(type) and not pa.types.is_run_end_encoded(type)
+
+
 def _is_bytes(type: pa.DataType) -> bool:
-    return is_string(type) or is_binary(type)
+    return _is_text(type) or (is_binary(type) and not pa.types.is_run_end_encoded(type))
 
 
 def _is_headers(type: pa.DataType) -> bool:
