@@ -79,7 +79,7 @@ class TaskRun:
             report.lost.extend(self._inputs.lost)
         finally:
             self._inputs.close()
-        if not self._is_stream:
+        if not self._is_stream:  # a stream's counts are in the report already
             report.rows_in = self._inputs.rows
         report.seconds = self._services.clock.monotonic_s() - started
         if self._outputs is not None:

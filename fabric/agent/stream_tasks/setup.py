@@ -111,7 +111,10 @@ class StreamAttempt:
                 lent=isinstance(chain, SlotChain),
                 unreadable=_unreadable_side(top),
             )
-            report.ack, report.rows_in = task.run(), task.rows_in
+            try:
+                report.ack = task.run()
+            finally:
+                report.rows_in = task.rows_in
             add_counts(report, task.counts())
             return None if sink is None else sink.rows
 
@@ -136,7 +139,7 @@ class StreamAttempt:
     def _chain(
         self, path: str, top: Node, begin: sp.Begin, restored: Restored, stack: ExitStack
     ) -> Chain | SlotChain:
-        """The operators with their state: in a process of their own where functions are there."""
+        """The operators with their state: in their own process if they call Python functions."""
         slots, engine = self._services.slots, self._services.engine
         if slots is not None and engine.has_functions(top):
             supervisor = supervised(slots, self._spec, top, self._cancellation)
