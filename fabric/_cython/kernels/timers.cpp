@@ -123,11 +123,6 @@ class TimerQueue::Core {
     }
   }
 
-  int64_t next(int64_t none) {
-    while (!heap_.empty() && !set_.contains(heap_.front())) pop();
-    return heap_.empty() ? none : heap_.front().time;
-  }
-
   std::vector<Timer> sorted() const {
     std::vector<Timer> all;
     all.reserve(set_.size());
@@ -171,7 +166,6 @@ int64_t TimerQueue::remove(const int64_t* times, const int64_t* keys, int64_t n)
 void TimerQueue::due(int64_t time, std::vector<int64_t>& times, std::vector<int64_t>& keys) {
   core_->due(time, times, keys);
 }
-int64_t TimerQueue::next(int64_t none) { return core_->next(none); }
 std::vector<Timer> TimerQueue::sorted() const { return core_->sorted(); }
 int64_t TimerQueue::size() const { return core_->size(); }
 int64_t TimerQueue::n_bytes() const { return core_->n_bytes(); }

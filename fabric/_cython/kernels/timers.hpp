@@ -28,7 +28,6 @@ class TimerQueue {
   void due(int64_t time, std::vector<int64_t>& times, std::vector<int64_t>& keys);
 
   // The time of the first one, or `none`.
-  int64_t next(int64_t none);
 
   std::vector<Timer> sorted() const;
   int64_t size() const;

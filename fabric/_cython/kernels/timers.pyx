@@ -7,7 +7,7 @@ caller's. Adding is O(log timers), being due too, removing O(1). 33 to 50 bytes 
 import numpy as np
 
 cimport cython
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
@@ -21,7 +21,6 @@ cdef extern from "timers.hpp" namespace "fabric" nogil:
         int64_t add(const int64_t* times, const int64_t* keys, int64_t n) except +
         int64_t remove(const int64_t* times, const int64_t* keys, int64_t n) except +
         void due(int64_t time, vector[int64_t]& times, vector[int64_t]& keys) except +
-        int64_t next(int64_t none)
         vector[Timer] sorted() except +
         int64_t size()
         int64_t n_bytes()
@@ -49,8 +48,8 @@ cdef class TimerQueue:
     --------
     >>> import numpy as np
     >>> queue = TimerQueue()
-    >>> queue.add(np.array([30, 10, 30]), np.array([1, 2, 1])), len(queue), queue.next_time()
-    (2, 2, 10)
+    >>> queue.add(np.array([30, 10, 30]), np.array([1, 2, 1])), len(queue)
+    (2, 2)
     >>> [a.tolist() for a in queue.due(20)], len(queue)
     ([[10], [2]], 1)
     """
@@ -113,10 +112,6 @@ cdef class TimerQueue:
         with nogil:
             self.queue.due(time, times, keys)
         return from_vector(times), from_vector(keys)
-
-    def next_time(self):
-        """The time of the first timer; 2**63 - 1 when none is set."""
-        return self.queue.next(INT64_MAX)
 
     def export(self):
         """All timers by time and then by key; `add` takes them back.
