@@ -2,7 +2,7 @@
 
 One job: `run_elected`. The server listens all the time; what answers behind it changes with the
 terms. Each term has a store and a runtime of its own, which begins by reading what is written down:
-nothing of an earlier term is kept in memory. Who leads is decided in `core/election.py`.
+nothing of an earlier term is kept in memory. Who leads is decided in `election/election.py`.
 """
 
 from __future__ import annotations

@@ -123,14 +123,14 @@ class CoreDriver:
             if self._closed:
                 return
             self._closed = True
-            lines = self._links.all()
+            links = self._links.all()
             self._wake.notify_all()
         if self._thread.is_alive():
             self._thread.join()
         self._checkpoint_files.close()
         self._watchers.notify_all()
-        for line in lines:
-            line.disconnect("the coordinator was stopped")
+        for link in links:
+            link.disconnect("the coordinator was stopped")
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -229,9 +229,9 @@ class CoreDriver:
         effects = self._core.handle(event, self._clock.monotonic_s(), who)
         for effect in effects:
             if isinstance(effect, Hear):
-                line = self._links.get(effect.agent_id, effect.session)
-                if line is not None:
-                    line.send(effect.message)
+                link = self._links.get(effect.agent_id, effect.session)
+                if link is not None:
+                    link.send(effect.message)
         self._outbox.put([effect for effect in effects if not isinstance(effect, Hear)])
         return effects
 
@@ -277,8 +277,8 @@ class CoreDriver:
                     self._log("link failed", {"agent": agent_id, "error": repr(why)})
                     self.detach(agent_id, f"its link failed ({type(why).__name__})", session)
             case Disconnect(agent_id=agent_id, session=session, reason=reason):
-                if (line := self._links.take(agent_id, session)) is not None:
-                    line.disconnect(reason)
+                if (link := self._links.take(agent_id, session)) is not None:
+                    link.disconnect(reason)
             case JobChanged(job_id=job_id):
                 self._watchers.notify(job_id)
             case Note(event=event, fields=fields):

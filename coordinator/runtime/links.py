@@ -1,8 +1,8 @@
 """Who hears from a coordinator: agents by their links, watchers of jobs by call-backs.
 
 `AgentLink` is the link of one session, `AgentLinks` has the newest of each agent. Messages pass
-failpoints on their way. `Watchers` are called when a job changes. Any thread may come and go; none
-is called under a lock.
+failpoints on their way. `Watchers` has the call-backs that are called when a job changes. Any
+thread may add and remove them; no call-back runs under a lock.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ class AgentLinks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lines: dict[str, AgentLink] = {}
+        self._links: dict[str, AgentLink] = {}
 
-    def put(self, agent_id: str, line: AgentLink) -> AgentLink | None:
+    def put(self, agent_id: str, link: AgentLink) -> AgentLink | None:
         """Have a link take the place of an agent's older one, which is returned."""
         with self._lock:
-            old, self._lines[agent_id] = self._lines.get(agent_id), line
+            old, self._links[agent_id] = self._links.get(agent_id), link
         return old
 
     def session(self, agent_id: str) -> int:
         """The number of an agent's newest session; -1: it has none."""
         with self._lock:
-            line = self._lines.get(agent_id)
-        return line.session if line is not None else -1
+            link = self._links.get(agent_id)
+        return link.session if link is not None else -1
 
     def get(self, agent_id: str, session: int) -> AgentLink | None:
         """The link of a session, if it is the agent's newest."""
         with self._lock:
-            line = self._lines.get(agent_id)
-        return line if line is not None and line.session == session else None
+            link = self._links.get(agent_id)
+        return link if link is not None and link.session == session else None
 
     def take(self, agent_id: str, session: int) -> AgentLink | None:
         """Forget the link of a session, if it is the agent's newest, and return it."""
         with self._lock:
-            line = self._lines.get(agent_id)
-            return self._lines.pop(agent_id) if line and line.session == session else None
+            link = self._links.get(agent_id)
+            return self._links.pop(agent_id) if link and link.session == session else None
 
     def all(self) -> list[AgentLink]:
         """Every link."""
         with self._lock:
-            return list(self._lines.values())
+            return list(self._links.values())
 
     def send(self, agent_id: str, session: int, message: pb.CoordinatorMessage) -> Exception | None:
         """Send on the link of a session, if it is there; why that failed."""
-        if (line := self.get(agent_id, session)) is None:
+        if (link := self.get(agent_id, session)) is None:
             return None
         reach_sending(message)
         try:
-            line.send(message)
+            link.send(message)
         except Exception as error:  # a link's fault must not stop the others
             return error
         return None

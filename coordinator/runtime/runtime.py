@@ -129,14 +129,15 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         with self._reading() as (core, now):
             job = core.registry.live(request.job_id)
             found = [] if job.stream is None else job.stream.checkpoints.statuses(now)
-        return listed(found, request, FolderStorage(Path(job.checkpoint.folder)))
+            folder = job.checkpoint.folder
+        return listed(found, request, FolderStorage(Path(folder)))
 
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""
         with self._reading() as (core, _):
             job = core.registry.live(request.job_id)
-            graph = job.graph
-        return explain(graph, job.checkpoint)
+            graph, checkpoint = job.graph, job.checkpoint
+        return explain(graph, checkpoint)
 
     def list_events(self, request: pb.EventsRequest) -> pb.EventList:
         """See `ControlApi.list_events`."""

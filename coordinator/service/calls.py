@@ -167,12 +167,12 @@ class ControlService:
         # A write that is cancelled before the initial metadata are out leaves a call of grpc.aio
         # without an end: it sends them once more with its status, which gRPC refuses.
         await context.send_initial_metadata(())
-        line = _MessageQueue(asyncio.get_running_loop(), context)
+        queue = _MessageQueue(asyncio.get_running_loop(), context)
         loop = asyncio.get_running_loop()
         session = await loop.run_in_executor(
-            self._threads, runtime.attach, agent_id, first.hello, line.send, line.disconnect
+            self._threads, runtime.attach, agent_id, first.hello, queue.send, queue.disconnect
         )
-        writer = asyncio.create_task(line.write())
+        writer = asyncio.create_task(queue.write())
         reader = asyncio.create_task(_read(runtime, agent_id, session, context))
         try:
             done, _ = await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
@@ -183,8 +183,8 @@ class ControlService:
             for task in (reader, writer):
                 task.cancel()
             await asyncio.gather(reader, writer, return_exceptions=True)
-        if line.given_up is not None:
-            raise PeerLostError(line.given_up)
+        if queue.given_up is not None:
+            raise PeerLostError(queue.given_up)
 
 
 async def _read(runtime: CoordinatorRuntime, agent_id: str, session: int, context: Context) -> None:

@@ -151,7 +151,7 @@ class Agents:
         """The id of everybody with a link, in order."""
         return [agent.agent_id for agent in self.attached()]
 
-    def nearest(self, agent_id: str) -> str | None:
+    def attached_or_first(self, agent_id: str) -> str | None:
         """An agent with a link: `agent_id` if it has one, else the first; None: nobody has one."""
         attached = self.ids()
         return agent_id if agent_id in attached else next(iter(attached), None)

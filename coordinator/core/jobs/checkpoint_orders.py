@@ -124,7 +124,7 @@ class CheckpointOrders:
     def _sink(self, job: Job, node: str, command: pb.SinkCommand) -> list[Effect]:
         """Have an agent do this with what tasks prepared; without any agent it waits for one."""
         stage = next(s.stage for s in job.graph.stages if s.is_sink and s.path == node)
-        asked = self._agents.nearest(job.tasks[stage, 0].agent_id)
+        asked = self._agents.attached_or_first(job.tasks[stage, 0].agent_id)
         if asked is None:
             return []
         return self._announcer.send(asked, sink_message(job, stage, command))

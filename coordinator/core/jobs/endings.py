@@ -67,7 +67,7 @@ class Endings:
 
     def abandon_one(self, job: Job, stage: int, handle: bytes, agent_id: str) -> list[Effect]:
         """Have the output of one attempt removed; nobody waits for it."""
-        asked = self._agents.nearest(agent_id)
+        asked = self._agents.attached_or_first(agent_id)
         if not handle or asked is None:
             return []
         command = pb.SinkCommand(handles=[handle], drop=pb.SinkDrop())
@@ -137,7 +137,7 @@ class Endings:
             begun = any(task.given for task in job.tasks.stage(stage.stage))
             if not stage.is_sink or not begun or stage.stage in job.published:
                 continue
-            agent_id = self._agents.nearest(job.tasks[stage.stage, 0].agent_id)
+            agent_id = self._agents.attached_or_first(job.tasks[stage.stage, 0].agent_id)
             if agent_id is None:
                 continue
             asked[stage.stage] = agent_id

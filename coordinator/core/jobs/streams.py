@@ -146,7 +146,7 @@ class Streams:
         return self._orders.follow(job, job.stream.checkpoints.release(), now)
 
     def tick(self, now: float) -> list[Effect]:
-        """Let time pass; one that stops still publishes what is complete."""
+        """Let time pass; a job that is stopping still publishes what is complete."""
         return self._each(lambda checkpoints: checkpoints.tick(now), now)
 
     def _each(self, tell: Callable[[Checkpoints], CheckpointEffects], now: float) -> list[Effect]:
@@ -235,7 +235,7 @@ class Streams:
                 effects = checkpoints.restoration.not_verified(number, error, now)
             case CheckpointVerified(result=(manifest, seal)):
                 job.stream.seal = seal
-                effects = checkpoints.restoration.verified(number, manifest, now)
+                effects = checkpoints.restoration.verified(number, manifest)
         return self._orders.follow(job, effects, now)
 
     def attached(self, now: float) -> list[Effect]:
