@@ -91,7 +91,7 @@ def home_of(home: Path | None) -> FabricHome:
 
 
 def session_of(context: typer.Context, connect: str, token: str) -> Session:
-    """The fabric of a subcommand, whose options may stand before or behind its name."""
+    """A session on the fabric of a subcommand; options may stand before or after its name."""
     outer_connect, outer_token = context.obj
     return open_session(connect or outer_connect, token or outer_token)
 

@@ -1,8 +1,8 @@
 """What rows are written to: folders, files, datasets, topics, tables, Flight servers.
 
 One job: `to_files`, `to_dataset` and their like for ``write_stream``, whose rows are seen when the
-checkpoint that holds them is complete, each once; `file_target`, `dataset_target` and
-`postgres_target` for rows that end. The targets of Kafka are made by `verbs/kafka.py`.
+checkpoint that holds them is complete, each once; `file_target` and `dataset_target` for rows that
+end; `postgres_target` for both. The targets of Kafka are made by `verbs/kafka.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operators of a job graph: their types, what each takes, how many inputs it has.
 
 One job: the node a user adds to a graph, checked when it is made. What an operator becomes is in
-`lowering.py`.
+`compiler.py`.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ def _record(location: pb.DatasetLocation) -> Write:
 
 
 def _copy(location: pb.DatasetLocation) -> pb.DatasetLocation:
-    """One to be changed: what was given out before never is."""
+    """A copy that may be changed; a location that was handed out never changes."""
     copy = pb.DatasetLocation()
     copy.CopyFrom(location)
     return copy

@@ -34,7 +34,7 @@ class TaskSpec:
 
     @property
     def n_tasks(self) -> int:
-        """Of its stage."""
+        """How many tasks its stage has."""
         return max(1, self.deploy.n_tasks)
 
     @property

@@ -81,7 +81,7 @@ class Engine:
         return open_reader(scan.source, schema_of(scan), full=scan.schema, share=share)
 
     def open_sink(self, root: Sink, spec: TaskSpec, scratch: Path | None = None) -> SinkWriter:
-        """Open one task's part of a sink; of a stream with state it keeps files in `scratch`."""
+        """Open one task's writer of a sink; a view, which has state, has files in `scratch`."""
         target, schema, deploy = root.target, schema_of(root.input), spec.deploy
         if not deploy.HasField("stream"):
             start = SinkStart(deploy.run, deploy.sink_folder)

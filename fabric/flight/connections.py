@@ -3,9 +3,9 @@
 Connections of streams are native, kept and shared by `Connections`; `connect` makes a plain pyarrow
 client for the calls that are no streams, and `connect_s` says how long either may take.
 
-Handshake is an HMAC challenge: the client sends its agent id, the server a nonce, the client the
-HMAC of both, the server a token of scope agent. The fabric's secret never travels. The server's
-side is `fabric/_cython/shuffle/flight/gate.cpp`.
+The handshake of agents is an HMAC challenge: the client sends its agent id, the server a nonce, the
+client the HMAC of both, the server a token of scope agent. The fabric's secret never travels. The
+server's side is `fabric/_cython/shuffle/flight/gate.cpp`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from fabric.errors import PlanError
 from fabric.plan.node import Node
 
 ANY = inf
-"""Of a number that nothing is made for: a seed, a place in time, rows to stop after."""
+"""The bound of a number that allocates nothing: a seed, a place in time, rows to stop after."""
 SPLITS_MAX = 10_000
 """Of one stream: each is a name, a position in every checkpoint, and a cursor in some task."""
 PARTITIONS_MAX = 1 << 15

@@ -1,7 +1,7 @@
 """Windows as users write them: ``.over("k", order_by="t", rows=(-2, 0))`` and PySpark's `Window`.
 
 One job: put partition, order and frame on the aggregates of an expression. That each then becomes
-a column of a node below is the work of `lowering/windows.py`.
+a column of a node below is the work of `lowering/over.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What users may pass to expressions and verbs, and the node of the plan that each becomes.
 
 One job: the types of public arguments, and `Expression`, the base of `Expr`, at the bottom of all:
-families of methods (`aggregate_methods.py`, `strings.py` …) make more of the class that has them,
+families of methods (`methods/aggregates.py`, `strings.py` …) make more of the class that has them,
 so none of them imports `Expr`.
 """
 

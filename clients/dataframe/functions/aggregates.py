@@ -1,6 +1,6 @@
 """Aggregates as functions: ``sum("x")`` is ``col("x").sum()``; a string argument is a column.
 
-One job: the function face of `aggregate_methods.py`, and the table of names by which
+One job: the function face of `methods/aggregates.py`, and the table of names by which
 ``agg({"x": "stddev"})`` finds an aggregate.
 """
 

@@ -1,6 +1,6 @@
 """Window functions as functions: ``row_number().over("k", order_by="t")``; a string is a column.
 
-One job: the ranks and shares, which read no column, and the function face of `window_methods.py`
+One job: the ranks and shares, which read no column, and the function face of `methods/over.py`
 under PySpark's names.
 """
 

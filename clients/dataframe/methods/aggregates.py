@@ -1,7 +1,7 @@
 """Aggregates as methods: ``col("x").sum()``, under the names Polars and PySpark give them.
 
 One job: each aggregate of the registry as a method of `Expr`. The same as functions is in
-`aggregate_functions.py`; over a window they are what ``.over(...)`` of `window_methods.py` makes.
+`functions/aggregates.py`; over a window they are what ``.over(...)`` of `methods/over.py` makes.
 """
 
 from __future__ import annotations

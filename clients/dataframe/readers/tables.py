@@ -124,7 +124,6 @@ def from_polars(
 
 
 _ROWS_MAX = 100_000_000
-_EPOCH = date(1970, 1, 1)
 
 
 def times_between(start: date, end: date, every: str | timedelta, closed: str) -> pa.Array:

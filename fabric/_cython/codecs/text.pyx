@@ -1,10 +1,10 @@
 """Rows as text: JSON objects, lines of CSV, and one column as plain text or bytes.
 
-One job: the Python interface of `text.hpp`. JSON is read like `fabric.io.files.ndjson` and written
-like `fabric.io.sinks.json_texts`: times are ISO 8601 (also read as a number in the type's unit),
-bytes base64, decimals numbers with all their digits (also read as strings), maps objects. Fields of
-CSV are read like `fabric.io.files.csv`: an empty field is null, a quoted empty field is the string
-"". They are written like Arrow's CSV writer.
+One job: the Python interface of `text.hpp`. JSON is read like `fabric.io.files.ndjson`: times are
+ISO 8601 (also read as a number in the type's unit), bytes base64, decimals numbers with all their
+digits (also read as strings), maps objects. Fields of CSV are read like `fabric.io.files.csv`: an
+empty field is null, a quoted empty field is the string "". They are written like Arrow's CSV
+writer.
 """
 
 import pyarrow as pa

@@ -81,7 +81,8 @@ class Reader {
   std::shared_ptr<Split> split_of(const PartitionKey& partition);
   void fetch(Split& split, size_t n_records, int64_t bytes_max);
   void note(const Message& message);
-  std::map<PartitionKey, int64_t> offsets_in(Partitions& answered) const;  // what was asked for
+  // Offsets by partition; throws the error of a partition.
+  std::map<PartitionKey, int64_t> offsets_in(Partitions& answered) const;
   void forget(Split& split) noexcept;
   static void on_wake(Client*, void* wake_fd);
 

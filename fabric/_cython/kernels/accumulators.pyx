@@ -123,7 +123,7 @@ cdef class Accumulator:
 
 
 cdef class Total(Accumulator):
-    """An accumulator whose states are a column, called `name`; `kind` is the type of results."""
+    """An accumulator whose states are a column `name`; `kind` is the type of counts, float sums."""
 
     cdef str name
     cdef object kind

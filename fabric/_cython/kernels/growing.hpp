@@ -75,7 +75,7 @@ class Growing {
   int64_t n_bytes_ = 0;
 };
 
-constexpr int64_t GROUPS_AHEAD = 24;  // how far ahead of a row what its group has is fetched
+constexpr int64_t GROUPS_AHEAD = 24;  // so many rows ahead the state of a row's group is prefetched
 
 struct MostId {
   static FABRIC_INLINE void run(const int32_t* ids, int64_t n, int32_t* most) {

@@ -1,7 +1,8 @@
 // What operators keep by group id and by key: tables of groups and of rows, and aggregates.
 //
 // One job: the interfaces that group_table.pyx, join_table.pyx and accumulators.pyx call. The loops
-// live in the .cpp files of their names; all that runs per row is inlined there.
+// live in the .cpp files of their names, those of extremes in extremes.cpp; all that runs per row
+// is inlined there.
 #pragma once
 #include <cstdint>
 #include <memory>

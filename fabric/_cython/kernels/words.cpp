@@ -1,4 +1,4 @@
-// The words of halves of floats and of decimals: what words.hpp does not inline.
+// The words of half-precision floats and of decimals: what words.hpp does not inline.
 #include "words.hpp"
 
 namespace fabric {

@@ -45,7 +45,7 @@ _OURS = re.compile(r'File ".*fabric/operators/functions/')
 def supervised(
     slots: SlotPool, spec: TaskSpec, root: Node, cancellation: Cancellation
 ) -> Iterator[SlotSupervisor]:
-    """A slot for the task `spec`, which is killed when the task is cancelled."""
+    """The supervisor of a slot for the task `spec`; cancelling the task kills the slot."""
     compiles = any(udf.kind == "numba" for udf in functions_of(root))
     with slots.slot(spec.id.job, compiles=compiles) as slot, cancellation.waking(slot.kill):
         yield SlotSupervisor(slot, slots.limits, spec, root)

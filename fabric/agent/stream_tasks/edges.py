@@ -20,7 +20,7 @@ from fabric.event_time import BEGINNING
 from fabric.flight.header import Event
 
 REST_S = 0.1
-"""As long as a barrier may wait for what lies before it: see `batching.TARGET_S`."""
+"""As long as a barrier may wait for what lies before it: see `sources.TARGET_S`."""
 
 
 class Edges:

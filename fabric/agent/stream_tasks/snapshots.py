@@ -112,7 +112,7 @@ class SnapshotUploads:
             node=node,
             task=spec.id.task,
             attempt=spec.id.attempt,
-            key_groups=key_groups(spec.id.task, max(1, spec.deploy.n_tasks)),
+            key_groups=key_groups(spec.id.task, spec.n_tasks),
             files=files,
             positions=tuple(sorted(pending.positions.get(node, {}).items())),
             handles=pending.handles.get(node, ()),

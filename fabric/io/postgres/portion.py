@@ -1,7 +1,7 @@
 """What one task writes into a table of PostgreSQL between two barriers, in a staging table.
 
 One job: `Portion`. Rows are copied into the staging table and committed at the barrier; what is
-done with the handle that names it is in `sink.py`.
+done with the handle that names it is in `io/sinks/postgres.py`.
 """
 
 from __future__ import annotations

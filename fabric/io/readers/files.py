@@ -94,13 +94,13 @@ def stream_schema(source: FollowedFiles) -> pa.Schema:
 
 
 def enumerate_splits(source: FollowedFiles, splits_of: SplitsOf) -> list[Split]:
-    """So many as it says."""
+    """As many splits as `source.n_splits` says."""
     check(source)
     return numbered(source.n_splits)
 
 
 def open_reader(source: FollowedFiles, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
-    """A cursor a split, or that of the file that grows."""
+    """A reader with one cursor per split, or with that of the file that grows."""
     if source.grows:
         return StreamReader("growing", lambda split: GrowingCursor(source, schema), clock)
     return StreamReader("folder", lambda split: FolderCursor(source, schema, split, clock), clock)

@@ -40,7 +40,7 @@ def check(source: FlightStream) -> None:
 
 
 def stream_schema(source: FlightStream) -> pa.Schema:
-    """Nobody knows."""
+    """Raises `PlanError`: the columns are not known before rows are put."""
     raise PlanError(
         f"the columns of Flight stream {source.name!r} can't be known before somebody puts "
         "rows; give them with schema="
@@ -48,13 +48,13 @@ def stream_schema(source: FlightStream) -> pa.Schema:
 
 
 def enumerate_splits(source: FlightStream, splits_of: SplitsOf) -> list[Split]:
-    """So many as it says."""
+    """As many splits as `source.n_splits` says."""
     check(source)
     return [Split(f"{source.name}-{index}") for index in range(source.n_splits)]
 
 
 def open_reader(source: FlightStream, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
-    """A cursor a split, over the puts to the agent of this process."""
+    """A reader with one cursor per split, over the puts to the agent of this process."""
     from fabric.flight.backend import streams_of  # the coordinator has no agent
     from fabric.io.dataset.access import current
 

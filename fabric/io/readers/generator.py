@@ -51,7 +51,7 @@ def stream_schema(source: GeneratorStream) -> pa.Schema:
 
 
 def enumerate_splits(source: GeneratorStream, splits_of: SplitsOf) -> list[Split]:
-    """So many as it says."""
+    """As many splits as `source.n_splits` says."""
     check(source)
     return numbered(source.n_splits)
 
@@ -59,7 +59,7 @@ def enumerate_splits(source: GeneratorStream, splits_of: SplitsOf) -> list[Split
 def open_reader(
     source: GeneratorStream, schema: pa.Schema, clock: Clock, *_: object
 ) -> StreamReader:
-    """A cursor a split."""
+    """A reader with one cursor per split."""
     return StreamReader(
         "generator", lambda split: GeneratorCursor(source, schema, split, clock), clock
     )

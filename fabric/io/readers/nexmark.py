@@ -84,13 +84,13 @@ def stream_schema(source: NexmarkStream) -> pa.Schema:
 
 
 def enumerate_splits(source: NexmarkStream, splits_of: SplitsOf) -> list[Split]:
-    """So many as it says."""
+    """As many splits as `source.n_splits` says."""
     check(source)
     return numbered(source.n_splits)
 
 
 def open_reader(source: NexmarkStream, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
-    """A cursor a split."""
+    """A reader with one cursor per split."""
     return StreamReader("nexmark", lambda split: NexmarkCursor(source, schema, split, clock), clock)
 
 

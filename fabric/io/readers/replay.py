@@ -58,7 +58,7 @@ def enumerate_splits(source: ReplayStream, splits_of: SplitsOf) -> list[Split]:
 
 
 def open_reader(source: ReplayStream, schema: pa.Schema, clock: Clock, *_: object) -> StreamReader:
-    """A cursor a split."""
+    """A reader with one cursor per split."""
     return StreamReader("replay", _replaying(source, schema, clock), clock)
 
 

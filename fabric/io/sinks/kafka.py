@@ -2,9 +2,9 @@
 
 One job: the writers, and `publish`, `take_back`, `abandon`, `drop` and `discard`. With
 "exactly_once" and "at_most_once" a task needs no broker: encoded records are staged in files of the
-checkpoint (`staging.py`) and published once it is complete (`publisher.py`); a task that stages
-faster than the brokers accept records is blocked. With "at_least_once" records are sent as they
-come (`direct.py`).
+checkpoint and published once it is complete (`staging.py`, `publisher.py` of `io/kafka`); a task
+that stages faster than the brokers accept records is blocked. With "at_least_once" records are sent
+as they come (`direct.py`).
 """
 
 from __future__ import annotations

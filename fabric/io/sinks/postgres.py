@@ -6,7 +6,7 @@
 One job: `Portion`, what one task writes between two barriers, and what is done with its handles.
 A handle names a staging table, no address and no secret. Publishing begins by reading the marker
 that it commits together with the rows: asked again, or after a COMMIT whose answer was lost, it
-finds out what has been done. Staging tables and markers are in `staging.py`.
+finds out what has been done. Staging tables and markers are in `io/postgres/staging.py`.
 """
 
 from __future__ import annotations

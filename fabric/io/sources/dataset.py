@@ -1,6 +1,6 @@
 """Reading datasets of this fabric inside a task.
 
-One job: the functions `fabric.io.sources` dispatches to for a `DatasetSource`.
+One job: the functions that `fabric.io.sources` calls for a `DatasetSource`.
 
 A split is a partition. Its `uri` is the owners' agent ids, joined by commas (which no id holds),
 and its `ticket` names the version's parts, so that a task reads the version the job began with.

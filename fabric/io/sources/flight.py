@@ -99,7 +99,7 @@ def _columns(schema: pa.Schema) -> str:
 T = TypeVar("T")
 
 IDLE_S: ContextVar[float] = ContextVar("idle_s", default=30.0)
-"""How long a call of `source.py` may take in this thread."""
+"""How long a call to such a server may take in this thread."""
 AGAIN_S = 0.5
 _log = logger("fabric.flight")
 

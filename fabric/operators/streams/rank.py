@@ -4,9 +4,9 @@
                                                                           │
                                           what left and what came: changes, -U before its +U
 
-One job: `BestRows`. What a group keeps is the number of each of its rows (`rows.py`) in order, with
-its rank. Everything goes by whole batches: O(rows that enter + rows of the groups they enter). Rows
-that are worse than the last of a full group are found by one comparison each, where a number
+One job: `BestRows`. What a group keeps is the number of each of its rows (`row_store.py`) in order,
+with its rank. Everything goes by whole batches: O(rows that enter + rows of the groups they enter).
+Rows that are worse than the last of a full group are found by one comparison each, where a number
 orders them by the first key.
 """
 

@@ -78,7 +78,7 @@ class Reader:
 
     # ---- expressions
     def exprs(self, indices: Iterable[int]) -> tuple[Expr, ...]:
-        """See `WireReader`."""
+        """The expressions at these places of the message's table."""
         return tuple(_at(self._exprs, index, "expression") for index in indices)
 
     def expr(self, index: int) -> Expr:
@@ -130,7 +130,7 @@ class Reader:
         return _at(self._schemas, index, "schema")
 
     def sort_keys(self, keys: Iterable[pb.SortKey]) -> tuple[SortKey, ...]:
-        """See `WireReader`."""
+        """Sort keys, whose expressions are in the message's table."""
         return tuple(SortKey(self.expr(k.input), k.descending, k.nulls_last) for k in keys)
 
     def _over(self, message: pb.Over) -> Over:

@@ -1,10 +1,10 @@
 """Regular expressions: the common part of Java's and RE2's, in a form both read alike.
 
-One job: `parse`; the reading is in `parser.py`. Classes are written out (`charset.py`), flags are
-resolved, names of groups are numbers; what one engine lacks or means otherwise is refused by name.
-Two signs mean the same everywhere because we say what: ``$`` is the very end of the text (never
-before a last line end), and a word, for ``\\b``, is of ASCII letters, digits and ``_`` (Java 17
-would count all letters).
+One job: `parse`, and `check_like` for patterns of LIKE; the reading is in `parser.py`. Classes are
+written out (`charset.py`), flags are resolved, names of groups are numbers; what one engine lacks
+or means otherwise is refused by name. Two signs mean the same everywhere because we say what: ``$``
+is the very end of the text (never before a last line end), and a word, for ``\\b``, is of ASCII
+letters, digits and ``_`` (Java 17 would count all letters).
 
 Methods with Polars' names read patterns as Rust does (``rust=True``): ``\\w``, ``\\d``, ``\\s``,
 ``\\b`` and the case that ``(?i)`` ignores are Unicode's, ``.`` is all but ``\\n``.

@@ -44,7 +44,7 @@ TIER: dict[Order, int] = {"hash": 4, "time": 64}
 """So many runs of like size become one; a run of the next tier has so many times as many rows. Who
 looks keys up asks each run; who reads by time merges all of them once."""
 MERGE_BYTES = 1 << 29
-"""A merge reads about so much at most, for the task stands still meanwhile. So a run of a tier's
+"""A merge reads about so much at most, for the task may have to wait for it. So a run of a tier's
 share of it or more stays as it is, until it has lost most of its rows."""
 _RUNS = "runs.json"
 

@@ -29,10 +29,10 @@ class Watch;
 
 constexpr const char* CALLER = "fabric";  // the middleware's name
 
-// Handshake from the server's side: the HMAC challenge of agents (fabric/flight/handshake.py), and
-// Flight's own BasicAuth for clients whose library knows nothing else. It carries the messages; the
-// nonce, the checks and the tokens are Python's. An agent begins with its id, which is a name; a
-// BasicAuth begins with the tag of a protobuf field.
+// Handshake from the server's side: the HMAC challenge of agents (fabric/flight/connections.py),
+// and Flight's own BasicAuth for clients whose library knows nothing else. It carries the messages;
+// the nonce, the checks and the tokens are Python's. An agent begins with its id, which is a name;
+// a BasicAuth begins with the tag of a protobuf field.
 class Handshake : public fl::ServerAuthHandler {
  public:
   explicit Handshake(const Asking& ask) : ask_(ask) {}

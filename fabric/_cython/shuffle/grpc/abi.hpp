@@ -1,4 +1,4 @@
-// What is known of the gRPC inside the wheel of pyarrow: its version, and limits of its own.
+// What is known of the gRPC inside the wheel of pyarrow: its version, and our own limits.
 //
 // One job: channel arguments and interceptors, for which Flight has no settings, into the
 // `grpc::ServerBuilder` that Flight's builder hook hands out. gRPC shows each message of a put to

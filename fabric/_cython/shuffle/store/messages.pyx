@@ -1,7 +1,7 @@
 """How slices become messages, for Python: sizes, coalescing, memory of their own.
 
 One job: faces over `size.hpp` and `coalesce.hpp`, with sizes to choose; the store uses these
-inside, tasks report by them what they put out, and gRPC clients of any language take what is cut.
+inside, tasks report by them what they put out, and gRPC clients of any language take such messages.
 """
 
 from cython.operator cimport dereference

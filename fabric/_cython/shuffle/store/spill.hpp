@@ -27,7 +27,7 @@ namespace fabric {
 class SpillCodec;
 
 // Folders for what memory has no room for: an agent's own, made and locked by
-// `fabric/agent/spill.py`.
+// `fabric/agent/process/folders.py`.
 class SpillPlaces {
  public:
   // `keep_free_bytes` of each disk stay free for others.

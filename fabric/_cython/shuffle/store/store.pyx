@@ -50,7 +50,7 @@ cdef PartitionTicket ticket_of(
 
 @cython.final
 cdef class Store:
-    """What the tasks of one agent wrote; see `fabric.agent.store.PartitionStore`.
+    """What the tasks of one agent wrote.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ inline const arrow::DataType& stored_type(const arrow::DataType& type) {
   return stored_type(*static_cast<const arrow::ExtensionType&>(type).storage_type());
 }
 
-// What `use` makes of the ends of a column's runs, from the first that belongs to the column on.
+// What `use` makes of the ends of a column's runs, all of them: also those before a slice.
 template <class Use>
 auto with_run_ends(const arrow::ArrayData& column, Use&& use) {
   const arrow::ArrayData& ends = *column.child_data[0];

@@ -77,7 +77,7 @@ cdef extern from "wire/check.hpp" namespace "fabric" nogil:
 
 
 cdef inline vector[ProducerAttempt] attempts_of(object producers) except *:
-    """Those of (task, attempt)."""
+    """Producers from pairs of a task and its attempt."""
     cdef vector[ProducerAttempt] found
     cdef ProducerAttempt producer
     for task, attempt in producers:

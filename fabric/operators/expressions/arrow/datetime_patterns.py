@@ -134,7 +134,7 @@ def _refused(value: str, pattern: str, fields: Collection[str]) -> ExpressionErr
 
 
 class _Times:
-    """The fields of a column of timestamps, each computed when it is first asked for."""
+    """The fields of a column of timestamps."""
 
     def __init__(self, values: pa.Array, zone: str | None) -> None:
         micros = instants = to_numpy(values)

@@ -1,7 +1,7 @@
 """Medians and quantiles.
 
 One job: their forms. Exact ones pick the values around the position (n − 1) q with the
-`rank_select` kernel and interpolate as Spark does, or as the third argument says. The approximate
+`select_ranks` kernel and interpolate as Spark does, or as the third argument says. The approximate
 one picks the value whose rank is q n rounded up; a task sends at most `SAMPLE` values of a group,
 evenly spaced in rank, so an answer's rank is off by less than 1/`SAMPLE` of the rows.
 """

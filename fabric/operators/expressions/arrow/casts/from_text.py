@@ -2,7 +2,15 @@
 
 One job: numbers, booleans, dates and timestamps. Blanks and control characters around the value are
 dropped. Strings in the usual form go through Arrow's kernels; when one is not, all are read by the
-functions here, each different string once.
+functions here, each different string once. Dates and timestamps are
+
+    date       [+-]y{4,7}[-m[-d[( |T)anything]]]
+    timestamp  [+-]y{4,6}[-m[-d[( |T)h[:m[:s[.f*][zone]]]]]]
+
+Months to seconds have one or two digits; digits of a fraction after the sixth are dropped. A zone
+is Z, an offset, a region, or UTC or GMT with an offset; a string without a zone is what clocks in
+the zone of the type show. A time alone, which Spark takes for today's, is refused: the answer would
+depend on the day.
 """
 
 from __future__ import annotations
@@ -78,7 +86,6 @@ _SHORT_ZONES = {
 """Java's short zone names."""
 _FIXED = {"EST": -5, "MST": -7, "HST": -10, "Z": 0, "UTC": 0, "GMT": 0, "UT": 0}
 _OFFSET_MAX_S = 18 * 3600
-"""Days that fit an int64 of microseconds."""
 
 
 def from_text(target: pa.DataType, *, try_: bool) -> Cast:
