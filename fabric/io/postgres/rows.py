@@ -201,7 +201,10 @@ def _nothing(column: pa.Array, _: ColumnType) -> _Cells:
 def _json(column: pa.Array, dtype: ColumnType) -> _Cells:
     """A struct, map or nested list; a text is JSON already."""
     texts = column if t.is_string(column.type) or t.is_large_string(column.type) else None
-    data = (json_column(column) if texts is None else texts).cast(pa.large_binary())
+    try:
+        data = (json_column(column) if texts is None else texts).cast(pa.large_binary())
+    except DataError as error:  # of a value inside, which is not named by its column
+        raise DataError(f"column {dtype.name!r}: {error.message}") from error
     if dtype.kind == "json":
         return _Ragged(data)
     version, nothing = (pa.scalar(each, pa.large_binary()) for each in (b"\1", b""))

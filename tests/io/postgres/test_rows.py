@@ -214,6 +214,10 @@ FAR = 2**63 - 1
         (pa.array([FAR // 10], pa.timestamp("s")), "out of PostgreSQL's range"),
         (pa.array([-FAR], pa.timestamp("us")), "out of PostgreSQL's range"),
         (pa.array([-(2**31)], pa.date32()), "out of PostgreSQL's range"),
+        (
+            pa.StructArray.from_arrays([pa.array([-(2**31)], pa.date32())], ["day"]),
+            "^column 'a': JSON can't hold these rows: column 'day': -2147483648 of type date32",
+        ),
     ],
 )
 def test_what_would_be_lost_is_refused(values: pa.Array, message: str) -> None:
