@@ -63,36 +63,52 @@ class Operators(Expression):
 
     # ---- arithmetic: int / int is a fraction, // and % floor as in Python, overflow is an error
     def __add__(self, other: IntoExpr) -> Self:
+        """The sum; null where one is null, overflow is an error."""
         return call("add", self, other)
 
     def __radd__(self, other: IntoExpr) -> Self:
         return call_of(self, "add", other, self)
 
     def __sub__(self, other: IntoExpr) -> Self:
+        """The difference; null where one is null, overflow is an error."""
         return call("subtract", self, other)
 
     def __rsub__(self, other: IntoExpr) -> Self:
         return call_of(self, "subtract", other, self)
 
     def __mul__(self, other: IntoExpr) -> Self:
+        """The product; null where one is null, overflow is an error."""
         return call("multiply", self, other)
 
     def __rmul__(self, other: IntoExpr) -> Self:
         return call_of(self, "multiply", other, self)
 
     def __truediv__(self, other: IntoExpr) -> Self:
+        """The quotient, of integers a float64; division by 0 is an error."""
         return call("divide", self, other)
 
     def __rtruediv__(self, other: IntoExpr) -> Self:
         return call_of(self, "divide", other, self)
 
     def __floordiv__(self, other: IntoExpr) -> Self:
+        """The quotient rounded down, as in Python; division by 0 is an error.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [-7]}).select(floor=col("x") // 2, part=col("x") / 2).to_dicts()
+        [{'floor': -4, 'part': -3.5}]
+        """
         return call("floor_quotient", self, other)
 
     def __rfloordiv__(self, other: IntoExpr) -> Self:
         return call_of(self, "floor_quotient", other, self)
 
     def __mod__(self, other: IntoExpr) -> Self:
+        """The remainder with the sign of the divisor, as in Python; division by 0 is an error.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [-7]}).select(up=col("x") % 3, down=col("x") % -3).to_dicts()
+        [{'up': 2, 'down': -1}]
+        """
         return call("floor_remainder", self, other)
 
     def __rmod__(self, other: IntoExpr) -> Self:
@@ -106,21 +122,27 @@ class Operators(Expression):
 
     # ---- comparison: null compares to null, NaN equals NaN and is the largest
     def __eq__(self, other: object) -> Self:  # type: ignore[override]
+        """True where both are equal; null where one is null."""
         return call("eq", self, other)
 
     def __ne__(self, other: object) -> Self:  # type: ignore[override]
+        """True where both differ; null where one is null."""
         return call("ne", self, other)
 
     def __lt__(self, other: IntoExpr) -> Self:
+        """True where the value is below `other`; null where one is null."""
         return call("lt", self, other)
 
     def __le__(self, other: IntoExpr) -> Self:
+        """True where the value is not above `other`; null where one is null."""
         return call("le", self, other)
 
     def __gt__(self, other: IntoExpr) -> Self:
+        """True where the value is above `other`; null where one is null."""
         return call("gt", self, other)
 
     def __ge__(self, other: IntoExpr) -> Self:
+        """True where the value is not below `other`; null where one is null."""
         return call("ge", self, other)
 
     # ---- boolean
@@ -154,6 +176,7 @@ class Operators(Expression):
         return call_of(self, "or", other, self)
 
     def __invert__(self) -> Self:
+        """True for false and false for true; null stays null."""
         return call("not", self)
 
     def __bool__(self) -> NoReturn:
@@ -180,7 +203,12 @@ class Operators(Expression):
         return self._of(plan.Cast(to_node(self), to_dtype(dtype), not strict))
 
     def try_cast(self, dtype: DTypeLike) -> Self:
-        """Convert; a value that `dtype` can't hold is null."""
+        """Convert; a value that `dtype` can't hold is null.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["1", "one"]}).select(col("x").try_cast("int64")).to_dicts()
+        [{'x': 1}, {'x': None}]
+        """
         return self.cast(dtype, strict=False)
 
     # ---- nulls and membership
@@ -193,15 +221,21 @@ class Operators(Expression):
         return call("is_not_null", self)
 
     def is_nan(self) -> Self:
-        """True where the value is NaN, false where it is null."""
+        """True where the value is NaN, false where it is null.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [float("nan"), None]}).select(col("x").is_nan()).to_dicts()
+        [{'x': True}, {'x': False}]
+        """
         return call("is_nan", self)
 
     def is_in(self, values: Iterable[PythonValue]) -> Self:
         """True where the value is one of `values`; SQL ``IN``, so null when it can't be known.
 
-        >>> from fabric import col
-        >>> col("origin").is_in(["JFK", "LGA"])
-        col("origin").is_in(["JFK", "LGA"])
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [1, 2, None]})
+        >>> df.select(a=col("x").is_in([1]), b=col("x").is_in([1, None])).collect().to_pydict()
+        {'a': [True, False, None], 'b': [True, None, None]}
         """
         if isinstance(values, str | Expression) or not isinstance(values, Iterable):
             raise PlanError(f"is_in takes a list of constants, got {values!r}; write is_in([...])")
@@ -214,7 +248,12 @@ class Operators(Expression):
         return self.is_in(given)
 
     def between(self, lower: IntoExpr, upper: IntoExpr) -> Self:
-        """True where ``lower <= value <= upper``; a text is that text, as in PySpark."""
+        """True where ``lower <= value <= upper``; a text is that text, as in PySpark.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 3, None]}).select(col("x").between(1, 2)).to_dicts()
+        [{'x': True}, {'x': False}, {'x': None}]
+        """
         return call("and", call("ge", self, lower), call("le", self, upper))
 
     def is_between(
@@ -236,7 +275,12 @@ class Operators(Expression):
         return self._of(plan.Call("and", inside))
 
     def eq_null_safe(self, other: IntoExpr) -> Self:
-        """Equality where null equals null and the answer is never null."""
+        """Equality where null equals null and the answer is never null.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, None]}).select(col("x").eq_null_safe(None)).to_dicts()
+        [{'x': False}, {'x': True}]
+        """
         return call("eq_null_safe", self, other)
 
     def ne_missing(self, other: IntoExpr) -> Self:
@@ -249,15 +293,27 @@ class Operators(Expression):
         return call("abs", self)
 
     def round(self, decimals: int = 0) -> Self:
-        """Rounded half away from zero to `decimals` digits."""
+        """Rounded half away from zero to `decimals` digits; below 0 to tens, hundreds …
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [2.5, -12.5]}).select(col("x").round()).to_dicts()
+        [{'x': 3.0}, {'x': -13.0}]
+        >>> DataFrame({"x": [15]}).select(col("x").round(-1)).to_dicts()
+        [{'x': 20}]
+        """
         return call("round", self, decimals)
 
     def floor(self) -> Self:
-        """The largest integer that is not above the value."""
+        """The largest int64 that is not above the value; 0 of NaN, overflow is an error.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [-2.5]}).select(a=col("x").floor(), b=col("x").ceil()).to_dicts()
+        [{'a': -3, 'b': -2}]
+        """
         return call("floor", self)
 
     def ceil(self) -> Self:
-        """The smallest integer that is not below the value."""
+        """The smallest int64 that is not below the value; 0 of NaN, overflow is an error."""
         return call("ceil", self)
 
     # ---- order
@@ -288,19 +344,32 @@ class Operators(Expression):
         return call("ends_with", self, other)
 
     def like(self, other: str) -> Self:
-        """True where the whole text is like `other`: % any text, _ any character."""
+        """True where the whole text is like `other`: % any text, _ any character.
+
+        A backslash before them takes them as they are.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["abcd", "xabc"]}).select(col("x").like("a_c%")).to_dicts()
+        [{'x': True}, {'x': False}]
+        """
         return call("like", self, other)
 
     def ilike(self, other: str) -> Self:
-        """As `like`, in lower case."""
+        """As `like`, of both texts in lower case."""
         return call("ilike", self, other)
 
     def rlike(self, other: str) -> Self:
-        """True where the regular expression of Spark matches somewhere."""
+        """True where the regular expression of Spark matches somewhere; see ``.str.rlike``."""
         return call("regexp_contains", self, other)
 
     def substr(self, startPos: IntoExpr, length: IntoExpr) -> Self:
-        """`length` characters from `startPos`, counted from 1 as in SQL; below 0 from the end."""
+        """`length` characters from `startPos`, counted from 1 as in SQL; below 0 from the end.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": ["abcd"]})
+        >>> df.select(a=col("x").substr(2, 2), b=col("x").substr(-2, 1)).to_dicts()
+        [{'a': 'bc', 'b': 'c'}]
+        """
         return call("substring", self, startPos, length)
 
     # ---- the names Polars and PySpark give the same things

@@ -53,11 +53,25 @@ class WindowSpec:
         return replace(self, order_by=_order(columns, False, None))
 
     def rowsBetween(self, start: int, end: int) -> WindowSpec:
-        """The same over so many rows around each row."""
+        """The same over so many rows around each row: below 0 before it, above 0 after it.
+
+        >>> from fabric import DataFrame, Window, sum
+        >>> last2 = Window.orderBy("t").rowsBetween(-1, Window.currentRow)
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [1, 2, 4]})
+        >>> df.select("t", y=sum("x").over(last2)).sort("t").collect().to_pydict()
+        {'t': [1, 2, 3], 'y': [1, 3, 6]}
+        """
         return replace(self, frame=_frame("rows", (_end(start), _end(end))))
 
     def rangeBetween(self, start: int, end: int) -> WindowSpec:
-        """The same over the rows whose order key is so far from each row's."""
+        """The same over the rows whose order key is so far from each row's; equal keys are in it.
+
+        >>> from fabric import DataFrame, Window, sum
+        >>> near = Window.orderBy("t").rangeBetween(-1, 0)
+        >>> df = DataFrame({"t": [1, 2, 9], "x": [1, 2, 4]})
+        >>> df.select("t", y=sum("x").over(near)).sort("t").collect().to_pydict()
+        {'t': [1, 2, 9], 'y': [1, 3, 4]}
+        """
         return replace(self, frame=_frame("range", (_end(start), _end(end))))
 
     rows_between = rowsBetween

@@ -29,9 +29,17 @@ Interpolation = Literal["nearest", "linear", "lower", "higher", "midpoint"]
 class AggregateMethods(Expression):
     """For ``group_by(...).agg(...)``, ``select`` and ``.over(...)``; nulls are left out.
 
+    An aggregate of no values is null, a count is 0, a list is empty. NaN is a value, the largest:
+    `max` finds it, and sums and means of it are NaN.
+
     Examples
     --------
-    >>> from fabric import col
+    >>> from fabric import DataFrame, col
+    >>> df = DataFrame({"x": [1, None, 4]})
+    >>> df.select(n=col("x").count(), total=col("x").sum(), mid=col("x").median()).to_dicts()
+    [{'n': 2, 'total': 5, 'mid': 2.5}]
+    >>> df.filter(col("x") > 9).select(n=col("x").count(), total=col("x").sum()).to_dicts()
+    [{'n': 0, 'total': None}]
     >>> col("delay").quantile(0.9)
     col("delay").quantile(0.9, "nearest")
     """
@@ -39,35 +47,75 @@ class AggregateMethods(Expression):
     __slots__ = ()
 
     def sum(self) -> Self:
-        """The sum of values that are not null; int64 and decimal overflow is an error."""
+        """The sum of values that are not null; null of none; overflow is an error.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, None, 4]}).select(col("x").sum()).to_dicts()
+        [{'x': 5}]
+        """
         return _agg("sum", self)
 
     def mean(self) -> Self:
-        """The mean of values that are not null."""
+        """The mean of values that are not null; null of none.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, None, 4]}).select(col("x").mean()).to_dicts()
+        [{'x': 2.5}]
+        """
         return _agg("mean", self)
 
     def min(self) -> Self:
-        """The smallest value."""
+        """The smallest value that is not null; NaN only where there is no other.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [2.0, None, float("nan")]}).select(col("x").min()).to_dicts()
+        [{'x': 2.0}]
+        """
         return _agg("min", self)
 
     def max(self) -> Self:
-        """The largest value."""
+        """The largest value that is not null; NaN is the largest.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [2.0, None, float("nan")]}).select(col("x").max()).to_dicts()
+        [{'x': nan}]
+        """
         return _agg("max", self)
 
     def count(self) -> Self:
-        """How many values are not null."""
+        """How many values are not null.
+
+        >>> from fabric import DataFrame, col, count
+        >>> DataFrame({"x": [1, None, 4]}).select(values=col("x").count(), rows=count()).to_dicts()
+        [{'values': 2, 'rows': 3}]
+        """
         return _agg("count", self)
 
     def null_count(self) -> Self:
-        """How many values are null."""
+        """How many values are null.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, None, 4]}).select(col("x").null_count()).to_dicts()
+        [{'x': 1}]
+        """
         return _agg("count_if", call("is_null", self))
 
     def count_if(self) -> Self:
-        """For how many rows the condition is true."""
+        """For how many rows the condition is true; null is not true.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, None, 4]}).select(n=(col("x") > 2).count_if()).to_dicts()
+        [{'n': 1}]
+        """
         return _agg("count_if", self)
 
     def count_distinct(self) -> Self:
-        """How many different values there are, nulls left out."""
+        """How many different values there are, nulls left out.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 1, None, 4]}).select(col("x").count_distinct()).to_dicts()
+        [{'x': 2}]
+        """
         return _agg("count_distinct", self)
 
     def n_unique(self) -> Self:
@@ -81,20 +129,42 @@ class AggregateMethods(Expression):
         return self._of(n_unique_of(to_node(self)))
 
     def approx_distinct(self) -> Self:
-        """About how many different values there are, nulls left out; a few percent off."""
+        """About how many different values there are, nulls left out; a few percent off.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 1, None, 4]}).select(col("x").approx_distinct()).to_dicts()
+        [{'x': 2}]
+        """
         return _agg("approx_distinct", self)
 
     # ---- one value of many
     def first(self) -> Self:
-        """The value of one row, null when that row's is; which row is open without a window."""
+        """The value of one row, null when that row's is; which row is open without a window.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [2, 1], "x": ["b", "a"]})
+        >>> df.select(y=col("x").first().over(order_by="t")).to_dicts()
+        [{'y': 'a'}, {'y': 'a'}]
+        """
         return _agg("first", self)
 
     def last(self) -> Self:
-        """The value of one row, null when that row's is; which row is open without a window."""
+        """The value of one row, null when that row's is; which row is open without a window.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [2, 1], "x": ["b", "a"]})
+        >>> df.select(y=col("x").last().over(order_by="t")).to_dicts()
+        [{'y': 'b'}, {'y': 'b'}]
+        """
         return _agg("last", self)
 
     def any_value(self) -> Self:
-        """Some value that is not null."""
+        """Some value that is not null; null where there is none.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [None, 4]}).select(col("x").any_value()).to_dicts()
+        [{'x': 4}]
+        """
         return _agg("any_value", self)
 
     def min_by(self, by: ColumnName) -> Self:
@@ -108,25 +178,54 @@ class AggregateMethods(Expression):
         return _agg("min_by", self, column_node(by))
 
     def max_by(self, by: ColumnName) -> Self:
-        """The value of a row where `by` is largest; rows without `by` are left out."""
+        """The value of a row where `by` is largest; rows without `by` are left out.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"name": ["a", "b", "c"], "age": [3, 2, None]})
+        >>> df.select(col("name").max_by("age")).to_dicts()
+        [{'name': 'a'}]
+        """
         return _agg("max_by", self, column_node(by))
 
     def collect(self) -> Self:
-        """The list of all values that are not null, in any order."""
+        """The list of all values that are not null, in any order.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [2, None, 1]}).select(col("x").collect().list.sort()).to_dicts()
+        [{'x': [1, 2]}]
+        """
         return _agg("collect", self)
 
     # ---- truth
     def bool_and(self) -> Self:
-        """Whether all values are true."""
+        """Whether all values are true, nulls left out; null where no value is left.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [True, None]}).select(col("x").bool_and()).to_dicts()
+        [{'x': True}]
+        """
         return _agg("bool_and", self)
 
     def bool_or(self) -> Self:
-        """Whether any value is true."""
+        """Whether any value is true, nulls left out; null where no value is left.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [False, None]}).select(col("x").bool_or()).to_dicts()
+        [{'x': False}]
+        """
         return _agg("bool_or", self)
 
     # ---- statistics
     def var(self, ddof: int = 1) -> Self:
-        """The variance: of a sample (`ddof` 1) or of all values (0)."""
+        """The variance: of a sample (`ddof` 1) or of all values (0).
+
+        That of a sample is null of fewer than two values.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [1, None, 4]})
+        >>> df.select(sample=col("x").var(), whole=col("x").var(ddof=0)).to_dicts()
+        [{'sample': 4.5, 'whole': 2.25}]
+        """
         return _agg(_by_ddof("var", ddof), self)
 
     def std(self, ddof: int = 1) -> Self:
@@ -139,35 +238,78 @@ class AggregateMethods(Expression):
         return _agg(_by_ddof("std", ddof), self)
 
     def var_pop(self) -> Self:
-        """The variance of all values."""
+        """The variance of all values, which is ``var(ddof=0)``.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, None, 4]}).select(col("x").var_pop()).to_dicts()
+        [{'x': 2.25}]
+        """
         return _agg("var_pop", self)
 
     def std_pop(self) -> Self:
-        """The standard deviation of all values."""
+        """The standard deviation of all values, which is ``std(ddof=0)``.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, None, 4]}).select(col("x").std_pop()).to_dicts()
+        [{'x': 1.5}]
+        """
         return _agg("std_pop", self)
 
     def skewness(self) -> Self:
-        """The third standardised moment of all values."""
+        """The third standardised moment of all values, not corrected for a sample.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 2, 3, None]}).select(col("x").skewness()).to_dicts()
+        [{'x': 0.0}]
+        """
         return _agg("skewness", self)
 
     def kurtosis(self) -> Self:
-        """The fourth standardised moment of all values, less 3."""
+        """The fourth standardised moment of all values, less 3, not corrected for a sample.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 1, 3, 3, None]}).select(col("x").kurtosis()).to_dicts()
+        [{'x': -2.0}]
+        """
         return _agg("kurtosis", self)
 
     def corr(self, other: ColumnName) -> Self:
-        """Pearson's correlation with `other`; rows with a null are left out."""
+        """Pearson's correlation with `other`; rows with a null are left out.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [1, 2, 3, None], "y": [6, 4, 2, 9]})
+        >>> df.select(r=col("x").corr("y")).to_dicts()
+        [{'r': -1.0}]
+        """
         return _agg("corr", self, column_node(other))
 
     def covar_samp(self, other: ColumnName) -> Self:
-        """The covariance of a sample with `other`; rows with a null are left out."""
+        """The covariance of a sample with `other`; rows with a null are left out.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [1, 3, None], "y": [4, 8, 9]})
+        >>> df.select(col("x").covar_samp("y")).to_dicts()
+        [{'x': 4.0}]
+        """
         return _agg("covar_samp", self, column_node(other))
 
     def covar_pop(self, other: ColumnName) -> Self:
-        """The covariance of all rows with `other`; rows with a null are left out."""
+        """The covariance of all rows with `other`; rows with a null are left out.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [1, 3, None], "y": [4, 8, 9]})
+        >>> df.select(col("x").covar_pop("y")).to_dicts()
+        [{'x': 2.0}]
+        """
         return _agg("covar_pop", self, column_node(other))
 
     def median(self) -> Self:
-        """The middle value, or the mean of the two in the middle."""
+        """The middle value as float64, or the mean of the two in the middle.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 2, None, 9, 4]}).select(col("x").median()).to_dicts()
+        [{'x': 3.0}]
+        """
         return _agg("median", self)
 
     def quantile(self, quantile: float, interpolation: Interpolation = "nearest") -> Self:
@@ -184,11 +326,21 @@ class AggregateMethods(Expression):
         return _agg("quantile", self, *quantile_args(quantile, interpolation))
 
     def percentile(self, percentage: float) -> Self:
-        """The exact quantile (0 to 1), linear between two values, as in Spark."""
+        """The exact quantile (0 to 1), linear between two values, as in Spark.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 2, 5, 9]}).select(col("x").percentile(0.75)).to_dicts()
+        [{'x': 6.0}]
+        """
         return _agg("quantile", self, *quantile_args(percentage, "linear"))
 
     def approx_quantile(self, quantile: float) -> Self:
-        """An actual value about at `quantile` (0 to 1)."""
+        """An actual value about at `quantile` (0 to 1); null of none.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 2, 5, None]}).select(col("x").approx_quantile(0.5)).to_dicts()
+        [{'x': 2}]
+        """
         return _agg("approx_quantile", self, to_node(float(quantile)))
 
     avg = mean

@@ -72,7 +72,13 @@ class DateTimeMethods(Generic[E]):
         return call("quarter", self._expr)
 
     def week(self) -> E:
-        """The week of the ISO year, 1 to 53."""
+        """The week of the ISO year, 1 to 53; January may begin in the last week of the year before.
+
+        >>> from fabric import DataFrame, col
+        >>> days = DataFrame({"d": ["2021-01-01"]}).cast("date")
+        >>> days.select(col("d").dt.week()).to_dicts()
+        [{'d': 53}]
+        """
         return call("week", self._expr)
 
     def day_of_year(self) -> E:
@@ -92,7 +98,13 @@ class DateTimeMethods(Generic[E]):
         return call("nanosecond", self._expr)
 
     def day_of_week(self) -> E:
-        """The day of the week as Spark counts: Sunday is 1, Saturday is 7."""
+        """The day of the week as Spark counts: Sunday is 1, Saturday is 7.
+
+        >>> from fabric import DataFrame, col
+        >>> days = DataFrame({"d": ["2024-05-05"]}).cast({"d": "date"})
+        >>> days.select(a=col("d").dt.day_of_week(), b=col("d").dt.weekday()).to_dicts()
+        [{'a': 1, 'b': 7}]
+        """
         return call("day_of_week", self._expr)
 
     def weekday(self) -> E:
@@ -158,7 +170,13 @@ class DateTimeMethods(Generic[E]):
         return call("date_add", self._expr, -days)
 
     def add_months(self, months: IntoExpr) -> E:
-        """The date `months` later, its day cut to the length of the month."""
+        """The date `months` later, its day cut to the length of the month.
+
+        >>> from fabric import DataFrame, col
+        >>> days = DataFrame({"d": ["2024-01-31"]}).cast({"d": "date"})
+        >>> days.select(col("d").dt.add_months(1).cast("string")).to_dicts()
+        [{'d': '2024-02-29'}]
+        """
         return call("add_months", self._expr, months)
 
     # ---- months and weeks
@@ -183,16 +201,34 @@ class DateTimeMethods(Generic[E]):
         return DateTimeMethods(self.last_day()).day()
 
     def next_day(self, name: str) -> E:
-        """The first date after this one that is a ``"monday"``, ``"tuesday"`` …"""
+        """The first date after this one that is a ``"monday"``, ``"tuesday"`` …
+
+        >>> from fabric import DataFrame, col
+        >>> days = DataFrame({"d": ["2024-05-06"]}).cast({"d": "date"})
+        >>> days.select(col("d").dt.next_day("monday").cast("string")).to_dicts()
+        [{'d': '2024-05-13'}]
+        """
         return call("next_day", self._expr, name)
 
     # ---- how far apart
     def date_diff(self, start: IntoExpr) -> E:
-        """The days from `start` to here."""
+        """The days from `start` to here; below 0 where `start` is later.
+
+        >>> from fabric import DataFrame, col
+        >>> days = DataFrame({"a": ["2024-03-01"], "b": ["2024-02-01"]}).cast("date")
+        >>> days.select(col("a").dt.date_diff(col("b"))).to_dicts()
+        [{'a': 29}]
+        """
         return call("date_diff", self._expr, start)
 
     def timestamp_diff(self, unit: str, start: IntoExpr) -> E:
-        """Whole units from `start` to here, truncated: ``"month"``, ``"hour"`` …"""
+        """Whole units from `start` to here, truncated: ``"month"``, ``"hour"`` …
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"a": ["2024-03-01 23:59"], "b": ["2024-02-29 00:00"]}).cast("timestamp")
+        >>> df.select(days=col("a").dt.timestamp_diff("day", col("b"))).to_dicts()
+        [{'days': 1}]
+        """
         return call_of(self._expr, "timestamp_diff", unit, start, self._expr)
 
     def months_between(self, start: IntoExpr, round_off: bool = True) -> E:
@@ -201,7 +237,10 @@ class DateTimeMethods(Generic[E]):
 
     # ---- zones
     def from_utc_timestamp(self, zone: str) -> E:
-        """What a clock in `zone` shows at this time in UTC; Spark's function of that name."""
+        """What a clock in `zone` shows at this time in UTC; Spark's function of that name.
+
+        The answer is marked as UTC as in Spark; `convert_time_zone` gives the type its zone.
+        """
         return call("from_utc_timestamp", self._expr, zone)
 
     def to_utc_timestamp(self, zone: str) -> E:
@@ -244,7 +283,13 @@ class DateTimeMethods(Generic[E]):
 
     # ---- as text and numbers
     def date_format(self, pattern: str) -> E:
-        """As text by a Spark pattern, such as ``"yyyy-MM-dd HH:mm"``; names are English."""
+        """As text by a Spark pattern, such as ``"yyyy-MM-dd HH:mm"``; names are English.
+
+        >>> from fabric import DataFrame, col
+        >>> days = DataFrame({"d": ["2024-05-06"]}).cast({"d": "date"})
+        >>> days.select(col("d").dt.date_format("EEE d MMM")).to_dicts()
+        [{'d': 'Mon 6 May'}]
+        """
         return call("date_format", self._expr, pattern)
 
     def strftime(self, format: str) -> E:
@@ -257,7 +302,13 @@ class DateTimeMethods(Generic[E]):
         return self.date_format(spark_pattern(format))
 
     def epoch(self, unit: str = "us") -> E:
-        """How many days (``"d"``), ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970, floored."""
+        """How many days (``"d"``), ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970, floored.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": ["1969-12-31 23:59:59.5"]}).cast({"t": "timestamp"})
+        >>> df.select(col("t").dt.epoch("s")).to_dicts()
+        [{'t': -1}]
+        """
         if unit == "ns":
             return self.unix_micros() * 1000
         days = DateTimeMethods(self._expr.cast(_UTC)).unix_date
@@ -289,7 +340,13 @@ class DateTimeMethods(Generic[E]):
         return call("total_days", self._expr)
 
     def total_hours(self) -> E:
-        """The whole hours of a duration."""
+        """The whole hours of a duration, truncated towards 0.
+
+        >>> from datetime import timedelta
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [timedelta(minutes=-90)]}).select(col("x").dt.total_hours()).to_dicts()
+        [{'x': -1}]
+        """
         return call("total_hours", self._expr)
 
     def total_minutes(self) -> E:

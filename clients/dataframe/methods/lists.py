@@ -36,18 +36,33 @@ class ListMethods(Generic[E]):
 
     # ---- what is in it
     def len(self) -> E:
-        """How many values, nulls counted."""
+        """How many values, nulls counted.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, None], [], None]}).select(col("x").list.len()).to_dicts()
+        [{'x': 2}, {'x': 0}, {'x': None}]
+        """
         return call("list_len", self._expr)
 
     def get(self, index: IntoExpr, *, null_on_oob: bool = False) -> E:
         """The value at `index`, from 0, below 0 from the end, as in Polars.
 
         Where the list is too short the job fails; with `null_on_oob` null stands there.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [[3, 4], []]})
+        >>> df.select(col("x").list.get(-1, null_on_oob=True)).to_dicts()
+        [{'x': 4}, {'x': None}]
         """
         return call("list_get" if null_on_oob else "list_item", self._expr, self._column(index))
 
     def first(self) -> E:
-        """The first value; null of an empty list."""
+        """The first value; null of an empty list.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, 4], []]}).select(col("x").list.first()).to_dicts()
+        [{'x': 3}, {'x': None}]
+        """
         return self.get(0, null_on_oob=True)
 
     def last(self) -> E:
@@ -58,6 +73,10 @@ class ListMethods(Generic[E]):
         """True where `value` is in the list, as in Polars: never null, but of a null list.
 
         A null is found where the list has one.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, None], [4], None]}).select(col("x").list.contains(3)).to_dicts()
+        [{'x': True}, {'x': False}, {'x': None}]
         """
         found = call("list_contains", self._expr, value)
         has_null = self.len() > call("list_len", call("list_drop_nulls", self._expr))
@@ -66,7 +85,12 @@ class ListMethods(Generic[E]):
         return call("coalesce", found, otherwise)
 
     def position(self, value: IntoExpr) -> E:
-        """Where `value` is first, counted from 1; 0 where it is not."""
+        """Where `value` is first, counted from 1; 0 where it is not.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, 4], [5]]}).select(col("x").list.position(4)).to_dicts()
+        [{'x': 2}, {'x': 0}]
+        """
         return call("list_position", self._expr, value)
 
     def n_unique(self) -> E:
@@ -78,6 +102,10 @@ class ListMethods(Generic[E]):
         """`length` values from `start`, counted from 1 as in SQL; below 0 from the end.
 
         A start before the list, such as -5 in a list of three, gives an empty list.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, 4, 5]]}).select(col("x").list.sublist(2, 2)).to_dicts()
+        [{'x': [4, 5]}]
         """
         return call("list_slice", self._expr, start, length)
 
@@ -102,7 +130,12 @@ class ListMethods(Generic[E]):
         return self.sublist(1, n)
 
     def tail(self, n: int = 5) -> E:
-        """The last `n` values."""
+        """The last `n` values; all of them where the list is shorter.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, 4, 5], [6]]}).select(col("x").list.tail(2)).to_dicts()
+        [{'x': [4, 5]}, {'x': [6]}]
+        """
         if n <= 0:
             return self.sublist(1, 0)
         return case(self.len() > n, self.sublist(-n, n), self._expr)
@@ -113,11 +146,21 @@ class ListMethods(Generic[E]):
 
     # ---- together
     def concat(self, *others: IntoExpr) -> E:
-        """The values of this list and of `others`; null where one of them is."""
+        """The values of this list and of `others`; null where one of them is.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[1]], "y": [[2, 1]]}).select(col("x").list.concat("y")).to_dicts()
+        [{'x': [1, 2, 1]}]
+        """
         return call("list_concat", self._expr, *map(self._column, others))
 
     def append(self, value: IntoExpr) -> E:
-        """With `value` at the end."""
+        """With `value` at the end; an expression may give it.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[1], None]}).select(col("x").list.append(2)).to_dicts()
+        [{'x': [1, 2]}, {'x': None}]
+        """
         return call("list_append", self._expr, value)
 
     def prepend(self, value: IntoExpr) -> E:
@@ -125,7 +168,13 @@ class ListMethods(Generic[E]):
         return call("list_prepend", self._expr, value)
 
     def flatten(self) -> E:
-        """The values of all lists in the list; null where one of them is."""
+        """The values of all lists in the list; null where one of them is.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [[[1], [2, 3]], [[4], None]]})
+        >>> df.select(col("x").list.flatten()).to_dicts()
+        [{'x': [1, 2, 3]}, {'x': None}]
+        """
         return call("list_flatten", self._expr)
 
     # ---- order
@@ -134,24 +183,52 @@ class ListMethods(Generic[E]):
         return call("list_reverse", self._expr)
 
     def sort(self, descending: bool = False, nulls_last: bool = False) -> E:
-        """In order; NaN is the largest, nulls come first unless `nulls_last`."""
+        """In order; NaN is the largest, nulls come first unless `nulls_last`, either way round.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[1, None, 3]]}).select(col("x").list.sort(descending=True)).to_dicts()
+        [{'x': [None, 3, 1]}]
+        """
         return call("list_sort", self._expr, descending, nulls_last)
 
     # ---- sets
     def unique(self) -> E:
-        """Every value once, where it was first."""
+        """Every value once, null too, where it was first.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, None, 1, 3]]}).select(col("x").list.unique()).to_dicts()
+        [{'x': [3, None, 1]}]
+        """
         return call("list_unique", self._expr)
 
     def set_union(self, other: IntoExpr) -> E:
-        """Every value of both lists once."""
+        """Every value of both lists once.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [[1, 2]], "y": [[2, 3]]})
+        >>> df.select(col("x").list.set_union("y")).to_dicts()
+        [{'x': [1, 2, 3]}]
+        """
         return call("list_union", self._expr, self._column(other))
 
     def set_intersection(self, other: IntoExpr) -> E:
-        """Every value that is in both lists, once."""
+        """Every value that is in both lists, once; null is such a value.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [[1, 2, None]], "y": [[2, None]]})
+        >>> df.select(col("x").list.set_intersection("y")).to_dicts()
+        [{'x': [2, None]}]
+        """
         return call("list_intersect", self._expr, self._column(other))
 
     def set_difference(self, other: IntoExpr) -> E:
-        """Every value that is not in `other`, once."""
+        """Every value that is not in `other`, once.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [[1, 2, 1]], "y": [[2]]})
+        >>> df.select(col("x").list.set_difference("y")).to_dicts()
+        [{'x': [1]}]
+        """
         return call("list_except", self._expr, self._column(other))
 
     # ---- one value of all
@@ -164,19 +241,39 @@ class ListMethods(Generic[E]):
         return call("list_max", self._expr)
 
     def sum(self) -> E:
-        """The sum of the values that are not null, 0 when there is none; overflow is an error."""
+        """The sum of the values that are not null, 0 when there is none; overflow is an error.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[1, None, 2], []]}).select(col("x").list.sum()).to_dicts()
+        [{'x': 3}, {'x': 0}]
+        """
         return call("list_sum", self._expr)
 
     def mean(self) -> E:
-        """The mean of the values that are not null, a double; null when there is none."""
+        """The mean of the values that are not null, a float64; null when there is none.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[1, None, 2], []]}).select(col("x").list.mean()).to_dicts()
+        [{'x': 1.5}, {'x': None}]
+        """
         return call("list_mean", self._expr)
 
     def any(self) -> E:
-        """True where a value is true; nulls are left out, as in Polars."""
+        """True where a value is true; nulls are left out, as in Polars.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[True, None], [None]]}).select(col("x").list.any()).to_dicts()
+        [{'x': True}, {'x': False}]
+        """
         return call("list_any", self._expr)
 
     def all(self) -> E:
-        """False where a value is false; nulls are left out, as in Polars."""
+        """False where a value is false; nulls are left out, as in Polars.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[True, None], [False]]}).select(col("x").list.all()).to_dicts()
+        [{'x': True}, {'x': False}]
+        """
         return call("list_all", self._expr)
 
     def join(
@@ -185,6 +282,11 @@ class ListMethods(Generic[E]):
         """The strings with `separator` between them; nulls are left out unless replaced.
 
         Null, when not `ignore_nulls`, where the list has one.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [["a", None, "b"]]})
+        >>> df.select(a=col("x").list.join("-"), b=col("x").list.join("-", "?")).to_dicts()
+        [{'a': 'a-b', 'b': 'a-?-b'}]
         """
         instead = [] if null_replacement is None else [null_replacement]
         joined = call("list_join", self._expr, separator, *instead)
@@ -229,7 +331,12 @@ class StructMethods(Generic[E]):
         self._expr = expr
 
     def field(self, name: str) -> E:
-        """The field `name`."""
+        """The field `name`; null where the struct is.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [{"a": 1}, None]}).select(col("x").struct.field("a")).to_dicts()
+        [{'a': 1}, {'a': None}]
+        """
         return call("struct_field", self._expr, name)
 
     __getitem__ = field

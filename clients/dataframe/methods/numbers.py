@@ -19,21 +19,36 @@ from fabric.plan import expr as plan
 class NumberMethods(Expression):
     """Of numbers; null stays null.
 
+    Angles, roots and logarithms are float64; angles are in radians, but for `degrees`. Outside
+    its domain a logarithm is null, and a root or an angle is NaN, as in Spark.
+
     Examples
     --------
-    >>> from fabric import col
+    >>> from fabric import DataFrame, col
     >>> (col("x") ** 2 + col("y") ** 2).sqrt()
     (col("x") ** 2 + col("y") ** 2).sqrt()
+    >>> DataFrame({"x": [0.0, None]}).select(a=col("x").cos(), b=col("x").acos()).to_dicts()
+    [{'a': 1.0, 'b': 1.5707963267948966}, {'a': None, 'b': None}]
     """
 
     __slots__ = ()
 
     def sqrt(self) -> Self:
-        """The square root; NaN below 0."""
+        """The square root; NaN below 0.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [9, -1, None]}).select(col("x").sqrt()).to_dicts()
+        [{'x': 3.0}, {'x': nan}, {'x': None}]
+        """
         return call("sqrt", self)
 
     def cbrt(self) -> Self:
-        """The cubic root."""
+        """The cubic root, also of what is below 0.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [-8]}).select(col("x").cbrt()).to_dicts()
+        [{'x': -2.0}]
+        """
         return call("cbrt", self)
 
     def exp(self) -> Self:
@@ -41,15 +56,25 @@ class NumberMethods(Expression):
         return call("exp", self)
 
     def expm1(self) -> Self:
-        """e to the power of the value, less 1."""
+        """e to the power of the value, less 1; exact also close to 0."""
         return call("expm1", self)
 
     def ln(self) -> Self:
-        """The natural logarithm; null at 0 and below."""
+        """The natural logarithm; null at 0 and below.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 0]}).select(col("x").ln()).to_dicts()
+        [{'x': 0.0}, {'x': None}]
+        """
         return call("ln", self)
 
     def log10(self) -> Self:
-        """The logarithm to base 10; null at 0 and below."""
+        """The logarithm to base 10; null at 0 and below.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1000, 0]}).select(col("x").log10()).to_dicts()
+        [{'x': 3.0}, {'x': None}]
+        """
         return call("log10", self)
 
     def log2(self) -> Self:
@@ -57,11 +82,16 @@ class NumberMethods(Expression):
         return call("log2", self)
 
     def log1p(self) -> Self:
-        """The natural logarithm of the value + 1; null at -1 and below."""
+        """The natural logarithm of the value + 1, exact also close to 0; null at -1 and below."""
         return call("log1p", self)
 
     def sign(self) -> Self:
-        """-1.0, 0.0 or 1.0."""
+        """-1.0, 0.0 or 1.0, a float64 of integers too.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [-3, 0]}).select(col("x").sign()).to_dicts()
+        [{'x': -1.0}, {'x': 0.0}]
+        """
         return call("sign", self)
 
     def sin(self) -> Self:
@@ -81,15 +111,20 @@ class NumberMethods(Expression):
         return call("cot", self)
 
     def asin(self) -> Self:
-        """The angle with this sine; NaN outside -1 to 1."""
+        """The angle with this sine, in radians from -pi/2 to pi/2; NaN outside -1 to 1."""
         return call("asin", self)
 
     def acos(self) -> Self:
-        """The angle with this cosine; NaN outside -1 to 1."""
+        """The angle with this cosine, in radians from 0 to pi; NaN outside -1 to 1.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 2]}).select(col("x").acos()).to_dicts()
+        [{'x': 0.0}, {'x': nan}]
+        """
         return call("acos", self)
 
     def atan(self) -> Self:
-        """The angle with this tangent."""
+        """The angle with this tangent, in radians from -pi/2 to pi/2."""
         return call("atan", self)
 
     def sinh(self) -> Self:
@@ -117,31 +152,69 @@ class NumberMethods(Expression):
         return call("atanh", self)
 
     def degrees(self) -> Self:
-        """An angle in radians as degrees."""
+        """An angle in radians as degrees.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [0.0, -1.0]}).select(col("x").acos().degrees()).to_dicts()
+        [{'x': 90.0}, {'x': 180.0}]
+        """
         return call("degrees", self)
 
     def radians(self) -> Self:
-        """An angle in degrees as radians."""
+        """An angle in degrees as radians.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [180]}).select(col("x").radians().cos()).to_dicts()
+        [{'x': -1.0}]
+        """
         return call("radians", self)
 
     def atan2(self, x: IntoExpr) -> Self:
-        """The angle of the point (x, value) in radians."""
+        """The angle of the point (`x`, value) in radians, from -pi to pi.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"y": [1, 0]}).select(col("y").atan2(-1).degrees()).to_dicts()
+        [{'y': 135.0}, {'y': 180.0}]
+        """
         return call("atan2", self, x)
 
     def hypot(self, other: IntoExpr) -> Self:
-        """The square root of the sum of both squares."""
+        """The square root of the sum of both squares.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [3]}).select(col("x").hypot(4)).to_dicts()
+        [{'x': 5.0}]
+        """
         return call("hypot", self, other)
 
     def factorial(self) -> Self:
-        """1 * 2 * ... * value; null below 0 and above 20."""
+        """1 * 2 * ... * value; null below 0 and above 20.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [4, 21]}).select(col("x").factorial()).to_dicts()
+        [{'x': 24}, {'x': None}]
+        """
         return call("factorial", self)
 
     def bround(self, decimals: int = 0) -> Self:
-        """Rounded to `decimals` digits, half to even."""
+        """Rounded to `decimals` digits, half to even; `round` rounds half away from zero.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [2.5, 3.5]}).select(col("x").bround()).to_dicts()
+        [{'x': 2.0}, {'x': 4.0}]
+        """
         return call("bround", self, decimals)
 
     def width_bucket(self, low: IntoExpr, high: IntoExpr, n_buckets: IntoExpr) -> Self:
-        """Which of `n_buckets` equal parts of `low` to `high` holds the value; 0 is before them."""
+        """Which of `n_buckets` equal parts of `low` to `high` holds the value.
+
+        They are counted from 1; 0 is before all, ``n_buckets + 1`` at `high` and above.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [-1, 0, 9, 10]})
+        >>> df.select(col("x").width_bucket(0, 10, 5)).collect()["x"].to_pylist()
+        [0, 1, 5, 6]
+        """
         return call("width_bucket", self, low, high, n_buckets)
 
     def pow(self, exponent: IntoExpr) -> Self:
@@ -170,7 +243,12 @@ class NumberMethods(Expression):
         )
 
     def pmod(self, divisor: IntoExpr) -> Self:
-        """The remainder, not below 0 unless `divisor` is."""
+        """The remainder, not below 0 unless `divisor` is.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [-7]}).select(a=col("x").pmod(3), b=col("x").pmod(-3)).to_dicts()
+        [{'a': 2, 'b': -1}]
+        """
         return call("pmod", self, divisor)
 
     def clip(self, lower: IntoExpr = None, upper: IntoExpr = None) -> Self:
@@ -203,11 +281,21 @@ class NumberMethods(Expression):
         return self._of(plan.Case(((known, node),), to_node(value)))
 
     def is_not_nan(self) -> Self:
-        """True where the value is not NaN, true where it is null."""
+        """True where the value is not NaN, true where it is null.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [float("nan"), None]}).select(col("x").is_not_nan()).to_dicts()
+        [{'x': False}, {'x': True}]
+        """
         return call("not", call("is_nan", self))
 
     def is_finite(self) -> Self:
-        """True where the value is neither infinite nor NaN; null where it is null."""
+        """True where the value is neither infinite nor NaN; null where it is null.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1.0, float("nan")]}).select(col("x").is_finite()).to_dicts()
+        [{'x': True}, {'x': False}]
+        """
         return call("lt", self._size(), math.inf)
 
     def is_infinite(self) -> Self:
@@ -218,11 +306,16 @@ class NumberMethods(Expression):
         return call("abs", self._of(plan.Cast(to_node(self), pa.float64())))
 
     def bitwise_and(self, other: IntoExpr) -> Self:
-        """The bits that both integers have."""
+        """The bits that both integers have.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [0b101]}).select(col("x").bitwise_and(0b110)).to_dicts()
+        [{'x': 4}]
+        """
         return call("bitwise_and", self, other)
 
     def bitwise_or(self, other: IntoExpr) -> Self:
-        """The bits that one of both integers has."""
+        """The bits that at least one of both integers has."""
         return call("bitwise_or", self, other)
 
     def bitwise_xor(self, other: IntoExpr) -> Self:
@@ -230,7 +323,12 @@ class NumberMethods(Expression):
         return call("bitwise_xor", self, other)
 
     def bitwise_not(self) -> Self:
-        """The other bits."""
+        """The other bits, so that 0 becomes -1.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [5]}).select(col("x").bitwise_not()).to_dicts()
+        [{'x': -6}]
+        """
         return call("bitwise_not", self)
 
     def shift_left(self, n_bits: IntoExpr) -> Self:
@@ -238,7 +336,12 @@ class NumberMethods(Expression):
         return call("shift_left", self, n_bits)
 
     def shift_right(self, n_bits: IntoExpr) -> Self:
-        """The bits moved `n_bits` to the right, the sign kept."""
+        """The bits moved `n_bits` to the right, the sign kept.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [-8]}).select(col("x").shift_right(1)).to_dicts()
+        [{'x': -4}]
+        """
         return call("shift_right", self, n_bits)
 
     def shift_right_unsigned(self, n_bits: IntoExpr) -> Self:
@@ -246,11 +349,23 @@ class NumberMethods(Expression):
         return call("shift_right_unsigned", self, n_bits)
 
     def bit_count(self) -> Self:
-        """How many of 64 bits are set."""
+        """How many of 64 bits are set; of a number below 0 those of its two's complement.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [7, -1]}).select(col("x").bit_count()).to_dicts()
+        [{'x': 3}, {'x': 64}]
+        """
         return call("bit_count", self)
 
     def hash(self, *others: IntoExpr) -> Self:
-        """The 64 bits that place a row, of the value and `others`; the same everywhere."""
+        """The 64 bits that place a row, of the value and `others`; the same everywhere.
+
+        Null has a hash too.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 1, None]}).select(col("x").hash().count_distinct()).to_dicts()
+        [{'x': 2}]
+        """
         return call("hash", self, *others)
 
     __pow__ = pow

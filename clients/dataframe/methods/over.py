@@ -86,11 +86,23 @@ class WindowMethods(Expression):
 
     # ---- neighbours
     def lag(self, offset: int = 1, default: IntoExpr = None) -> Self:
-        """The value `offset` rows before, `default` where there is none."""
+        """The value `offset` rows before, null where that is; `default` where there is no such row.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [5, None, 8]})
+        >>> df.select("t", y=col("x").lag(1, 0).over(order_by="t")).sort("t").to_dicts()
+        [{'t': 1, 'y': 0}, {'t': 2, 'y': 5}, {'t': 3, 'y': None}]
+        """
         return _shifted("lag", self, offset, default)
 
     def lead(self, offset: int = 1, default: IntoExpr = None) -> Self:
-        """The value `offset` rows after, `default` where there is none."""
+        """The value `offset` rows after, null where that is; `default` where there is no such row.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [5, None, 8]})
+        >>> df.select("t", y=col("x").lead(1, 0).over(order_by="t")).sort("t").to_dicts()
+        [{'t': 1, 'y': None}, {'t': 2, 'y': 8}, {'t': 3, 'y': 0}]
+        """
         return _shifted("lead", self, offset, default)
 
     def shift(self, n: int = 1, *, fill_value: IntoExpr = None) -> Self:
@@ -103,28 +115,63 @@ class WindowMethods(Expression):
         return self.lag(n, fill_value) if n >= 0 else self.lead(-n, fill_value)
 
     def diff(self, n: int = 1) -> Self:
-        """The value minus the one `n` rows before."""
+        """The value minus the one `n` rows before; null where one of both is null or not there.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [5, 6, 8]})
+        >>> df.select("t", y=col("x").diff().over(order_by="t")).sort("t").to_dicts()
+        [{'t': 1, 'y': None}, {'t': 2, 'y': 1}, {'t': 3, 'y': 2}]
+        """
         return call("subtract", self, self.shift(n))
 
     def pct_change(self, n: int = 1) -> Self:
-        """By which part the value is above the one `n` rows before: 0.5 is half as much more."""
+        """By which part the value is above the one `n` rows before: 0.5 is half as much more.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2], "x": [4, 6]})
+        >>> df.select(y=col("x").pct_change().over(order_by="t")).sort("y").to_dicts()
+        [{'y': None}, {'y': 0.5}]
+        """
         return call("subtract", call("divide", self, self.shift(n)), 1)
 
     def first_value(self, ignore_nulls: bool = False) -> Self:
-        """The first value of the frame."""
+        """The first value of the frame, with `ignore_nulls` the first that is not null."""
         return _placed("first_value", self, (), ignore_nulls)
 
     def last_value(self, ignore_nulls: bool = False) -> Self:
-        """The last value of the frame; by default a frame ends at the current row."""
+        """The last value of the frame; by default a frame ends at the current row.
+
+        With `ignore_nulls` it is the last that is not null.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2], "x": [5, None]})
+        >>> known = col("x").last_value(ignore_nulls=True).over(order_by="t")
+        >>> df.with_columns(y=known).sort("t").collect()["y"].to_pylist()
+        [5, 5]
+        """
         return _placed("last_value", self, (), ignore_nulls)
 
     def nth_value(self, n: int, ignore_nulls: bool = False) -> Self:
-        """Value number `n` of the frame, counted from 1."""
+        """Value number `n` of the frame, counted from 1; null where the frame has fewer rows.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [5, 6, 8]})
+        >>> df.select("t", y=col("x").nth_value(2).over(order_by="t")).sort("t").to_dicts()
+        [{'t': 1, 'y': None}, {'t': 2, 'y': 6}, {'t': 3, 'y': 6}]
+        """
         return _placed("nth_value", self, (plan.Literal(n, pa.int32()),), ignore_nulls)
 
     # ---- running
     def cum_sum(self) -> Self:
-        """The sum of all values up to the row; null where the value is null, as in Polars."""
+        """The sum of all values up to the row; null where the value is null, as in Polars.
+
+        Rows with equal keys of the order are summed one after the other, in no promised order.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [5, None, 8]})
+        >>> df.select("t", y=col("x").cum_sum().over(order_by="t")).sort("t").to_dicts()
+        [{'t': 1, 'y': 5}, {'t': 2, 'y': None}, {'t': 3, 'y': 13}]
+        """
         return _running("sum", self)
 
     def cum_min(self) -> Self:
@@ -140,13 +187,26 @@ class WindowMethods(Expression):
         return _running("mean", self)
 
     def cum_count(self) -> Self:
-        """How many values up to the row are not null."""
+        """How many values up to the row are not null.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [5, None, 8]})
+        >>> df.select("t", y=col("x").cum_count().over(order_by="t")).sort("t").to_dicts()
+        [{'t': 1, 'y': 1}, {'t': 2, 'y': 1}, {'t': 3, 'y': 2}]
+        """
         return self._of(plan.Over(plan.Agg("count", to_node(self)), frame=_RUNNING))
 
     def rolling_sum(self, window_size: int, *, min_samples: int | None = None) -> Self:
         """The sum of the last `window_size` rows; null of fewer than `min_samples` values.
 
-        `min_samples` None means all `window_size`, as in Polars.
+        `min_samples` None means all `window_size`, as in Polars; a null is no value.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [5, 6, None]})
+        >>> strict, some = col("x").rolling_sum(2), col("x").rolling_sum(2, min_samples=1)
+        >>> both = df.select("t", a=strict.over(order_by="t"), b=some.over(order_by="t")).sort("t")
+        >>> both.collect().to_pydict()
+        {'t': [1, 2, 3], 'a': [None, 11, None], 'b': [5, 11, 6]}
         """
         return _rolling("sum", self, window_size, min_samples)
 
@@ -163,11 +223,17 @@ class WindowMethods(Expression):
         return _rolling("max", self, window_size, min_samples)
 
     def rolling_std(self, window_size: int, *, min_samples: int | None = None) -> Self:
-        """The standard deviation of the last `window_size` rows; see `rolling_sum`."""
+        """The sample standard deviation of the last `window_size` rows; see `rolling_sum`."""
         return _rolling("std", self, window_size, min_samples)
 
     def rolling_var(self, window_size: int, *, min_samples: int | None = None) -> Self:
-        """The variance of the last `window_size` rows; see `rolling_sum`."""
+        """The sample variance of the last `window_size` rows; see `rolling_sum`.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2], "x": [4, 6]})
+        >>> df.select(y=col("x").rolling_var(2).over(order_by="t")).sort("y").to_dicts()
+        [{'y': None}, {'y': 2.0}]
+        """
         return _rolling("var", self, window_size, min_samples)
 
     # ---- places in an order
@@ -205,11 +271,23 @@ class WindowMethods(Expression):
         return _filled(self, strategy)
 
     def forward_fill(self) -> Self:
-        """The value, or where it is null the nearest before it; ends with ``.over(order_by=…)``."""
+        """The value, or where it is null the nearest before it; ends with ``.over(order_by=…)``.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [None, 6, None]})
+        >>> df.select("t", y=col("x").forward_fill().over(order_by="t")).sort("t").to_dicts()
+        [{'t': 1, 'y': None}, {'t': 2, 'y': 6}, {'t': 3, 'y': 6}]
+        """
         return _filled(self, "forward")
 
     def backward_fill(self) -> Self:
-        """The value, or where it is null the nearest after it; ends with ``.over(order_by=…)``."""
+        """The value, or where it is null the nearest after it; ends with ``.over(order_by=…)``.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [1, 2, 3], "x": [None, 6, None]})
+        >>> df.select("t", y=col("x").backward_fill().over(order_by="t")).sort("t").to_dicts()
+        [{'t': 1, 'y': 6}, {'t': 2, 'y': 6}, {'t': 3, 'y': None}]
+        """
         return _filled(self, "backward")
 
 

@@ -95,15 +95,30 @@ class PatternMethods(Generic[E]):
         return call_of(self._expr, "concat", value, behind_each)
 
     def extract(self, pattern: str, group_index: int = 1) -> E:
-        """Group `group_index` (0: all) of the first match; null where it is not."""
+        """Group `group_index` (0: all) of the first match; null where nothing matches.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["a12", "b"]}).select(col("x").str.extract("([0-9]+)")).to_dicts()
+        [{'x': '12'}, {'x': None}]
+        """
         return call("pattern_extract", self._expr, pattern, group_index)
 
     def extract_all(self, pattern: str) -> E:
-        """Every match, as a list."""
+        """Every match, as a list; empty where nothing matches.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["a1b22", "c"]}).select(col("x").str.extract_all("[0-9]+")).to_dicts()
+        [{'x': ['1', '22']}, {'x': []}]
+        """
         return call("pattern_extract_all", self._expr, pattern)
 
     def count_matches(self, pattern: str, *, literal: bool = False) -> E:
-        """How often a pattern matches, or with `literal` a plain text occurs."""
+        """How often a pattern matches, or with `literal` a plain text occurs.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["a1b22"]}).select(col("x").str.count_matches("[0-9]")).to_dicts()
+        [{'x': 3}]
+        """
         text = _escaped(pattern) if literal else pattern
         return call("pattern_count", self._expr, text)
 
@@ -111,6 +126,10 @@ class PatternMethods(Generic[E]):
         """Where a pattern first matches, in bytes from 0 as in Polars; null where it does not.
 
         With `literal` a plain text or a column; `instr` counts characters from 1 as in SQL.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["é1", "a"]}).select(col("x").str.find("[0-9]")).to_dicts()
+        [{'x': 2}, {'x': None}]
         """
         if literal or _is_plain(pattern):
             place = call("instr", self._expr, pattern)
@@ -130,19 +149,41 @@ class PatternMethods(Generic[E]):
         return call("regexp_contains", self._expr, pattern)
 
     def like(self, pattern: str) -> E:
-        """True where the whole string is like `pattern`: % any text, _ any character."""
+        """True where the whole string is like `pattern`: % any text, _ any character.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["abcd", "xabc"]}).select(col("x").str.like("a_c%")).to_dicts()
+        [{'x': True}, {'x': False}]
+        """
         return call("like", self._expr, pattern)
 
     def ilike(self, pattern: str) -> E:
-        """As `like`, of string and pattern in lower case."""
+        """As `like`, of string and pattern in lower case.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["Éa"]}).select(col("x").str.ilike("é%")).to_dicts()
+        [{'x': True}]
+        """
         return call("ilike", self._expr, pattern)
 
     def regexp_extract(self, pattern: str, idx: int = 1) -> E:
-        """Group `idx` (0: all) of the first match; empty, as in Spark, where is none."""
+        """Group `idx` (0: all) of the first match; empty, as in Spark, where nothing matches.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": ["a12", "b"]})
+        >>> df.select(col("x").str.regexp_extract("([0-9]+)")).to_dicts()
+        [{'x': '12'}, {'x': ''}]
+        """
         return call("regexp_extract", self._expr, pattern, idx)
 
     def regexp_extract_all(self, pattern: str, idx: int = 1) -> E:
-        """Group `idx` (0: all) of every match, as a list."""
+        """Group `idx` (0: all) of every match, as a list.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": ["a1b22"]})
+        >>> df.select(col("x").str.regexp_extract_all("([a-z])[0-9]+")).to_dicts()
+        [{'x': ['a', 'b']}]
+        """
         return call("regexp_extract_all", self._expr, pattern, idx)
 
     def regexp_replace(self, pattern: str, replacement: str) -> E:
@@ -155,7 +196,12 @@ class PatternMethods(Generic[E]):
         return call("regexp_replace", self._expr, pattern, replacement)
 
     def regexp_count(self, pattern: str) -> E:
-        """How often the regular expression matches."""
+        """How often the regular expression matches; 0 where it does not.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["a1b22"]}).select(col("x").str.regexp_count("[0-9]+")).to_dicts()
+        [{'x': 2}]
+        """
         return call("regexp_count", self._expr, pattern)
 
 

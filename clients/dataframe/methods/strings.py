@@ -54,7 +54,13 @@ class StringMethods(PatternMethods[E]):
         return call("lower", self._expr)
 
     def length(self) -> E:
-        """How many characters."""
+        """How many characters; `len_bytes` counts bytes.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": ["né"]})
+        >>> df.select(n=col("x").str.length(), bytes=col("x").str.len_bytes()).to_dicts()
+        [{'n': 2, 'bytes': 3}]
+        """
         return call("length", self._expr)
 
     def len_bytes(self) -> E:
@@ -62,7 +68,12 @@ class StringMethods(PatternMethods[E]):
         return call("length", self._expr.cast("binary"))
 
     def trim(self, characters: IntoText | None = None) -> E:
-        """Without spaces, or any of `characters`, at both ends."""
+        """Without spaces, or any of `characters`, at both ends; `strip_chars` takes tabs too.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [" a b "]}).select(col("x").str.trim()).to_dicts()
+        [{'x': 'a b'}]
+        """
         return self._trimmed("trim", characters)
 
     def ltrim(self, characters: IntoText | None = None) -> E:
@@ -116,7 +127,12 @@ class StringMethods(PatternMethods[E]):
         return call("substring", self._expr, 1, n_characters)
 
     def substring(self, start: IntoNumber, length: IntoNumber = _REST) -> E:
-        """`length` characters from `start`, counted from 1 as in SQL; below 0 from the end."""
+        """`length` characters from `start`, counted from 1 as in SQL; below 0 from the end.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["abcd"]}).select(col("x").str.substring(2, 2)).to_dicts()
+        [{'x': 'bc'}]
+        """
         if isinstance(length, int) and length < 0:
             raise PlanError(f"substring needs a length of at least 0, got {length}")
         return call("substring", self._expr, start, length)
@@ -135,7 +151,13 @@ class StringMethods(PatternMethods[E]):
         return self.substring(start, _REST if length is None else length)
 
     def head(self, n: IntoNumber) -> E:
-        """The first `n` characters; below 0 all but the last ones."""
+        """The first `n` characters; below 0 all but the last ones.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": ["abcde"]})
+        >>> df.select(a=col("x").str.head(2), b=col("x").str.head(-2)).to_dicts()
+        [{'a': 'ab', 'b': 'abc'}]
+        """
         if isinstance(n, Operators):
             return self._first(case(n >= 0, n, self.length() + n))
         return self._first(n if n >= 0 else self.length() + n)
@@ -158,7 +180,12 @@ class StringMethods(PatternMethods[E]):
         return self.tail(call("greatest", n, 0) if isinstance(n, Operators) else max(n, 0))
 
     def lpad(self, length: IntoNumber, fill: IntoText = " ") -> E:
-        """Filled up at the beginning to `length` characters, or cut to them."""
+        """Filled up at the beginning to `length` characters, or cut to them; `pad_start` cuts none.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["7", "12345"]}).select(col("x").str.lpad(3, "0")).to_dicts()
+        [{'x': '007'}, {'x': '123'}]
+        """
         return call("lpad", self._expr, length, fill)
 
     def rpad(self, length: IntoNumber, fill: IntoText = " ") -> E:
@@ -181,7 +208,12 @@ class StringMethods(PatternMethods[E]):
         return longest
 
     def zfill(self, length: IntoNumber) -> E:
-        """Filled up with zeros to at least `length` characters, after a sign at the beginning."""
+        """Filled up with zeros to at least `length` characters, after a sign at the beginning.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["-7", "12345"]}).select(col("x").str.zfill(4)).to_dicts()
+        [{'x': '-007'}, {'x': '12345'}]
+        """
         sign, rest = self._first(1), StringMethods(self.substring(2))
         signed = sign.is_in(["-", "+"])
         filled = call("concat", sign, rest.pad_start(length - 1, "0"))
@@ -204,20 +236,34 @@ class StringMethods(PatternMethods[E]):
         return call("translate", self._expr, old, new)
 
     def instr(self, text: IntoText) -> E:
-        """Where `text` begins, counted from 1 as in SQL; 0 when it does not occur."""
+        """Where `text` begins, counted from 1 as in SQL; 0 when it does not occur.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["abc", "xyz"]}).select(col("x").str.instr("b")).to_dicts()
+        [{'x': 2}, {'x': 0}]
+        """
         return call("instr", self._expr, text)
 
     def split(self, by: str, limit: int | None = None) -> E:
         """The parts between every `by` as a list, at most `limit`; plain text, not a pattern.
 
         With an empty `by`, and no `limit`, all characters.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["a,b,c"]}).select(col("x").str.split(",", 2)).to_dicts()
+        [{'x': ['a', 'b,c']}]
         """
         if by == "" and limit is None:
             return self.extract_all("(?s).")
         return call("split", self._expr, by, *([] if limit is None else [limit]))
 
     def split_part(self, by: IntoText, number: IntoNumber) -> E:
-        """Part `number` between every `by`, from 1, below 0 from the end; empty when is none."""
+        """Part `number` between every `by`, from 1, below 0 from the end; empty when is none.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["a,b", "c"]}).select(col("x").str.split_part(",", 2)).to_dicts()
+        [{'x': 'b'}, {'x': ''}]
+        """
         return call("split_part", self._expr, by, number)
 
     def levenshtein(self, other: IntoText) -> E:

@@ -37,8 +37,14 @@ class ValueMethods(Expression):
 
         Parameters
         ----------
+        old, new
+            A mapping alone, or one value or a list, and what becomes of it.
         default
             What all other values become; left out, they stay.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": ["x", "y"]}).select(col("a").replace("x", "X", default=None)).to_dicts()
+        [{'a': 'X'}, {'a': None}]
         """
         pairs = _pairs(old, new)
         if not pairs:
