@@ -63,24 +63,46 @@ class Actions:
         config: Mapping[str, nodes.NodeConfig] | None = None,
         session: Session | None = None,
     ) -> Self:
-        """The frame over plan `node`, checked now."""
+        """The frame over plan `node`, checked now.
+
+        >>> from fabric import DataFrame
+        >>> frame = DataFrame({"a": [1]})
+        >>> DataFrame.of(frame.plan.root).columns
+        ['a']
+        """
         frame = cls.__new__(cls)
         Actions.__init__(frame, node, dict(config or {}), session)
         return frame
 
     @property
     def plan(self) -> nodes.Plan:
-        """The logical plan, as it travels."""
+        """The logical plan, as it travels.
+
+        >>> from fabric import DataFrame
+        >>> type(DataFrame({"a": [1]}).plan.root).__name__
+        'Scan'
+        """
         return nodes.Plan(self._node, tuple(sorted(self._config.items(), key=lambda item: item[0])))
 
     @property
     def session(self) -> Session:
-        """Where it runs; started now when nothing is open yet."""
+        """Where it runs; started now when nothing is open yet.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     fabric.DataFrame({"a": [1]}).session is session
+        True
+        """
         return self._session or default_session()
 
     @property
     def given_session(self) -> Session | None:
-        """The session it was read from or given, None while it has none."""
+        """The session it was read from or given, None while it has none.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1]}).given_session is None
+        True
+        """
         return self._session
 
     # ---- reading out
@@ -118,6 +140,10 @@ class Actions:
         engine
             ``fabric`` runs on the session (None too), ``spark`` the whole plan on PySpark. What
             Spark can't do the same way is refused before it starts.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, None]}).collect()["a"].to_pylist()
+        [1, None]
         """
         if _engine(engine, "collect") == "spark":
             return self._looked_at(plan_engine("spark").collect(self.plan, self._session))
@@ -187,11 +213,21 @@ class Actions:
         self,
         **options: bool | str | Sequence[str] | Callable[[pa.DataType], object] | None,
     ) -> Any:
-        """Run and return a pandas DataFrame; `options` are those of ``pa.Table.to_pandas``."""
+        """Run and return a pandas DataFrame; `options` are those of ``pa.Table.to_pandas``.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2]}).to_pandas().shape
+        (2, 1)
+        """
         return self.collect().to_pandas(**options)
 
     def to_polars(self) -> Any:
-        """Run and return a Polars DataFrame."""
+        """Run and return a Polars DataFrame; `PlanError` where Polars is not installed.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2]}).to_polars().shape
+        (2, 1)
+        """
         try:
             import polars  # an optional package
         except ImportError as error:
@@ -199,7 +235,12 @@ class Actions:
         return polars.from_arrow(self.collect())
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Run and return one dict a row."""
+        """Run and return one dict a row.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, None]}).to_dicts()
+        [{'a': 1}, {'a': None}]
+        """
         rows: list[dict[str, Any]] = self.collect().to_pylist()
         return rows
 
@@ -264,7 +305,13 @@ class Actions:
         return Report(plan_engine("spark").explain(self.plan, self._session))
 
     def print_schema(self) -> None:
-        """Print the name and the type of each column."""
+        """Print the name and the type of each column.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1], "b": ["x"]}).print_schema()
+        a: int64
+        b: string
+        """
         print("\n".join(f"{field.name}: {field.type}" for field in self._schema))
 
     def __repr__(self) -> str:

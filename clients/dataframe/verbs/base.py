@@ -34,17 +34,32 @@ class Verbs(Actions):
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the output."""
+        """Names and types of the output; nothing runs.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1]}).schema.field("a").type
+        DataType(int64)
+        """
         return self._schema
 
     @property
     def columns(self) -> list[str]:
-        """Names of the output columns."""
+        """Names of the output columns; nothing runs.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1], "b": ["x"]}).columns
+        ['a', 'b']
+        """
         return list(self._schema.names)
 
     @property
     def dtypes(self) -> dict[str, pa.DataType]:
-        """Type of each output column, by name."""
+        """Type of each output column, by name; nothing runs.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1], "b": ["x"]}).dtypes
+        {'a': DataType(int64), 'b': DataType(string)}
+        """
         return dict(zip(self._schema.names, self._schema.types, strict=True))
 
     # ---- helpers

@@ -98,7 +98,21 @@ class ColumnVerbs(Verbs):
         return names
 
     def with_column(self, name: str, column: IntoExpr, *, replace: bool = False) -> Self:
-        """The columns there are and `column` as `name`, as in PySpark."""
+        """The columns there are and `column` as `name`, as in PySpark.
+
+        Parameters
+        ----------
+        name
+            The name of the new column.
+        column
+            An expression, a constant, or the name of a column.
+        replace
+            Whether a column of that name is meant to be overwritten; else it is an error.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": [1, None]}).with_column("b", col("a") + 1).collect().to_pydict()
+        {'a': [1, None], 'b': [2, None]}
+        """
         return self.with_columns(replace=replace, **{name: column})
 
     def drop(self, *columns: str | Iterable[str]) -> Self:
@@ -137,7 +151,12 @@ class ColumnVerbs(Verbs):
         return self._then(nodes.Select(self._node, tuple(exprs)))
 
     def with_column_renamed(self, existing: str, new: str) -> Self:
-        """One column under a new name, as in PySpark."""
+        """The column `existing` under the name `new`, as in PySpark; there must be such a column.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1], "b": [2]}).with_column_renamed("a", "x").columns
+        ['x', 'b']
+        """
         return self.rename({existing: new})
 
     def cast(self, dtypes: DTypeLike | Mapping[str, DTypeLike]) -> Self:

@@ -33,11 +33,29 @@ class RunningVerbs(Verbs):
     ) -> Self:
         """Send rows between agents: by hash of `keys`, or in turn when there are none.
 
-        Its partitions are Flight streams of their own; name it to find them again:
-        ``df.exchange("carrier", n_partitions=8).named("by_carrier")``. With a `compression`
-        ("lz4", "zstd") rows for another agent are compressed: once, when it is first read; with
-        ``mode="pipelined"`` as they are sent. Readers on the same agent and other Flight clients
-        get plain Arrow; Spark compresses by its own settings.
+        Its partitions are Flight streams of their own; `named` gives an address to find them by.
+
+        Parameters
+        ----------
+        keys
+            Names of columns, one by one or as lists. Rows with equal keys share a partition.
+        n_partitions
+            How many partitions; 0 lets the planner choose.
+        kind
+            None: ``hash`` with keys, else ``round_robin``.
+        mode
+            ``pipelined`` sends rows while they are made, ``materialised`` keeps them first.
+        compression
+            ``lz4`` or ``zstd`` compress the rows for another agent: once, when they are first read;
+            with ``mode="pipelined"`` as they are sent. Readers on the same agent and other Flight
+            clients get plain Arrow; Spark compresses by its own settings.
+
+        Examples
+        --------
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"carrier": ["AA", "UA", "AA"], "delay": [5, 20, 40]})
+        >>> df.exchange("carrier", n_partitions=2).named("by_carrier").count()
+        3
         """
         names = tuple(args.flatten(keys))
         chosen = kind or ("hash" if names else "round_robin")
@@ -46,7 +64,13 @@ class RunningVerbs(Verbs):
         )
 
     def repartition(self, n_partitions: int | str, *keys: str) -> Self:
-        """`exchange` with PySpark's arguments: ``repartition(8, "carrier")``."""
+        """`exchange` with PySpark's arguments: how many partitions, and by which columns.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"carrier": ["AA", "UA"], "delay": [5, 20]})
+        >>> df.repartition(2, "carrier").count(), df.repartition("carrier").count()
+        (2, 2)
+        """
         if isinstance(n_partitions, str):
             return self.exchange(n_partitions, *keys)
         return self.exchange(*keys, n_partitions=n_partitions)

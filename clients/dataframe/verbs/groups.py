@@ -47,7 +47,12 @@ class GroupVerbs(RowVerbs):
         return GroupBy(self, args.expressions(keys, named, self.schema))
 
     def groupby(self, *keys: ManyColumns, **named: IntoExpr) -> GroupBy[Self]:
-        """The same as `group_by`, as pandas calls it: ``by=`` are keys, too."""
+        """`group_by` as pandas calls it: ``by=`` are keys, too.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"k": ["a", "a"], "v": [1, 2]}).groupby(by="k").sum("v").collect().to_pylist()
+        [{'k': 'a', 'v': 3}]
+        """
         by: Any = named.pop("by", ())
         return self.group_by(*keys, *args.flatten([by]), **named)
 
@@ -115,28 +120,60 @@ class GroupVerbs(RowVerbs):
         return self.group_by(*keys, **named).rollup()
 
     def cube(self, *keys: ManyColumns, **named: IntoExpr) -> GroupBy[Self]:
-        """Groups of every subset of the keys."""
+        """Groups of every subset of the keys; a key that is not in the subset is null.
+
+        >>> from fabric import DataFrame, count
+        >>> df = DataFrame({"a": ["x"], "b": ["y"]})
+        >>> df.cube("a", "b").agg(n=count()).sort("a", "b").collect().to_pydict()
+        {'a': [None, None, 'x', 'x'], 'b': [None, 'y', None, 'y'], 'n': [1, 1, 1, 1]}
+        """
         return self.group_by(*keys, **named).cube()
 
     def grouping_sets(
         self, sets: Sequence[Sequence[str] | str], *keys: ManyColumns
     ) -> GroupBy[Self]:
-        """Groups of each of the `sets` of keys: ``[["a", "b"], ["a"], []]``."""
+        """Groups of each of the `sets` of keys; a key that is not in the set is null.
+
+        Parameters
+        ----------
+        sets
+            Names of keys: ``[["a", "b"], ["a"], []]``; the empty set is all rows.
+        keys
+            All keys, where some are expressions; none: those in `sets`.
+
+        >>> from fabric import DataFrame, sum
+        >>> df = DataFrame({"k": ["a", "b"], "v": [1, 2]})
+        >>> df.grouping_sets([["k"], []]).agg(sum("v")).sort("k").collect().to_pylist()
+        [{'k': None, 'v': 3}, {'k': 'a', 'v': 1}, {'k': 'b', 'v': 2}]
+        """
         chosen = [name for one in sets for name in ([one] if isinstance(one, str) else one)]
         return self.group_by(*(keys or dict.fromkeys(chosen))).grouping_sets(sets)
 
     def agg(self, *aggregates: Aggregates, **named: IntoExpr) -> Self:
-        """One row of aggregates over all rows.
+        """One row of aggregates over all rows, also where there are none.
 
         Parameters
         ----------
         aggregates, named
             As in `GroupBy.agg`.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": [1, 2, None]}).agg(col("a").sum(), n=col("a").count()).to_dicts()
+        [{'a': 3, 'n': 2}]
         """
         return GroupBy(self, ()).agg(*aggregates, **named)
 
     def value_counts(self, *columns: ManyNames, name: str = "count", sort: bool = False) -> Self:
-        """How often each value of `columns` is there, nulls too; with `sort` most often first.
+        """How often each value of `columns` (none given: each row) is there, nulls too.
+
+        Parameters
+        ----------
+        columns
+            The columns whose values are counted together.
+        name
+            The name of the column with the count.
+        sort
+            Whether the most frequent come first.
 
         >>> from fabric import DataFrame
         >>> DataFrame({"a": ["x", "y", "x"]}).value_counts("a", sort=True).collect().to_pylist()

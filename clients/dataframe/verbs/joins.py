@@ -116,7 +116,13 @@ class JoinVerbs(Verbs):
         return self.join(other, where=[*args.flatten(predicates)], suffix=suffix)
 
     def cross_join(self, other: Self, *, suffix: str = "_right") -> Self:
-        """Every row with every row of `other`."""
+        """Every row with every row of `other`; `suffix` goes behind a right column both sides have.
+
+        >>> from fabric import DataFrame
+        >>> pairs = DataFrame({"a": [1, 2]}).cross_join(DataFrame({"a": [3], "b": ["x"]}))
+        >>> pairs.sort("a").collect().to_pydict()
+        {'a': [1, 2], 'a_right': [3, 3], 'b': ['x', 'x']}
+        """
         return self.join(other, how="cross", suffix=suffix)
 
     def join_asof(
@@ -284,7 +290,13 @@ class SetVerbs(Verbs):
         return self._compared(other, "intersect", both=True, all_=False)
 
     def intersect_all(self, other: Self) -> Self:
-        """The rows that both have, each as often as in the side that has fewer of it."""
+        """The rows that both have, each as often as in the side with fewer of it; nulls are equal.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"a": [1, 1, 1, 2, None]})
+        >>> df.intersect_all(DataFrame({"a": [1, 1, None]})).sort("a").collect().to_pydict()
+        {'a': [None, 1, 1]}
+        """
         return self._compared(other, "intersect_all", both=True, all_=True)
 
     def except_(self, other: Self) -> Self:
@@ -297,7 +309,13 @@ class SetVerbs(Verbs):
         return self._compared(other, "except_", both=False, all_=False)
 
     def except_all(self, other: Self) -> Self:
-        """The rows, each as often as it is here more often than in `other`."""
+        """The rows, each as often as it is here more often than in `other`; nulls are equal.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"a": [1, 1, 2, None]})
+        >>> df.except_all(DataFrame({"a": [1, None]})).sort("a").collect().to_pydict()
+        {'a': [1, 2]}
+        """
         return self._compared(other, "except_all", both=False, all_=True)
 
     def _compared(self, other: Self, verb: str, *, both: bool, all_: bool) -> Self:

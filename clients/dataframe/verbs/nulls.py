@@ -192,7 +192,13 @@ class NullVerbs(ColumnVerbs, RowVerbs):
         return self._then(nodes.Filter(self._node, joined))
 
     def drop_nans(self, *columns: str | Iterable[str]) -> Self:
-        """The rows without NaN in `columns` (none given: in any float column)."""
+        """The rows without NaN in `columns` (none given: in any float column); null is not NaN.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"x": [1.0, float("nan"), None]})
+        >>> df.drop_nans().sort("x").collect().to_pydict()
+        {'x': [None, 1.0]}
+        """
         floats = [n for n, dtype in self.dtypes.items() if t.is_floating(plain(dtype))]
         names = self._names(columns, "drop_nans") or floats
         kept = [~Expr(plan.Column(name)).is_nan() for name in names]

@@ -88,22 +88,46 @@ class RowVerbs(Verbs):
         return self._after(exprs, below, self._kept(node) if below.added else node)
 
     def limit(self, n: int = 5, offset: int = 0) -> Self:
-        """At most `n` rows after `offset`; which ones is open unless the rows are sorted."""
+        """At most `n` rows after `offset`; which ones is open unless the rows are sorted.
+
+        Parameters
+        ----------
+        n
+            How many rows at most.
+        offset
+            How many rows to leave out before them.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [3, 1, 2]}).sort("a").limit(1, offset=1).collect().to_pydict()
+        {'a': [2]}
+        """
         for name, value in (("n", n), ("offset", offset)):
             if not isinstance(value, int) or value < 0:
                 raise PlanError(f"limit needs {name} of at least 0, got {value!r}")
         return self._then(nodes.Limit(self._node, n, offset))
 
     def head(self, n: int = 5) -> Self:
-        """At most `n` rows."""
+        """At most `n` rows, the same as ``limit(n)``.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [3, 1, 2]}).sort("a").head(2).collect().to_pydict()
+        {'a': [1, 2]}
+        """
         return self.limit(n)
 
     def top_k(
         self, k: int, *keys: ManyKeys, by: ManyKeys = None, reverse: bool | Sequence[bool] = False
     ) -> Self:
-        """The `k` rows with the largest `keys`, or `by`; nulls last.
+        """The `k` rows with the largest `keys`, or `by`, the largest first; nulls last.
 
-        With `reverse`, one flag or one for each key, it is the smallest.
+        Parameters
+        ----------
+        k
+            How many rows at most.
+        keys, by
+            Names and expressions, as positional arguments or as ``by=``.
+        reverse
+            Whether the smallest come first: one flag, or one for each key.
 
         >>> from fabric import DataFrame
         >>> DataFrame({"a": [1, None, 3]}).top_k(2, "a").collect().to_pydict()
@@ -114,7 +138,14 @@ class RowVerbs(Verbs):
     def bottom_k(
         self, k: int, *keys: ManyKeys, by: ManyKeys = None, reverse: bool | Sequence[bool] = False
     ) -> Self:
-        """The `k` rows with the smallest `keys`, or `by`, nulls last; see `top_k`."""
+        """The `k` rows with the smallest `keys`, or `by`, the smallest first; nulls last.
+
+        See `top_k`.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [3, None, 1, 2]}).bottom_k(2, "a").collect().to_pydict()
+        {'a': [1, 2]}
+        """
         return self._extreme(
             "bottom_k", k, [keys, [] if by is None else by], reverse, largest=False
         )
@@ -228,6 +259,15 @@ class RowVerbs(Verbs):
     ) -> Self:
         """The rows numbered from `offset` in `order_by`, as the first column.
 
+        Parameters
+        ----------
+        name
+            The name of the new column, an int64.
+        offset
+            The number of the first row.
+        order_by
+            Names and expressions. Without them the call is refused: rows have no order.
+
         >>> from fabric import DataFrame
         >>> DataFrame({"a": [5, 3]}).with_row_index(order_by="a").sort("a").collect().to_pydict()
         {'index': [0, 1], 'a': [3, 5]}
@@ -252,12 +292,25 @@ class RowVerbs(Verbs):
         return self._then(nodes.Select(node, exprs, path="with_row_index_*"))
 
     def is_empty(self) -> bool:
-        """Run as far as needed to say whether there is no row; waits for the first of a stream."""
+        """Whether there is no row; runs as far as needed, and waits for the first row of a stream.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": [1, 2]}).filter(col("a") > 2).is_empty()
+        True
+        """
         first: pa.Table = self._first(1)
         return len(first) == 0
 
     def drop_duplicates(self, subset: str | Iterable[str] | None = None) -> Self:
-        """One row for each different `subset`, as in PySpark."""
+        """One row for each different `subset` (None: all columns), as in PySpark.
+
+        Which of the rows stays is open; `distinct` can choose. Nulls are equal and so are NaNs.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"a": [1, 1, None, None]})
+        >>> df.drop_duplicates("a").sort("a").collect().to_pydict()
+        {'a': [None, 1]}
+        """
         return self.distinct(subset=subset)
 
     where = filter

@@ -205,6 +205,15 @@ class ShapeVerbs(Verbs):
     ) -> Self:
         """A row for each row and column of `on`: its name as ``variable``, its value as ``value``.
 
+        Parameters
+        ----------
+        on
+            The columns to put below each other; their types must agree. None: all but `index`.
+        index
+            The columns to keep beside them.
+        variable_name, value_name
+            The names of the two new columns.
+
         >>> from fabric import DataFrame
         >>> df = DataFrame({"k": ["a"], "x": [1], "y": [2]})
         >>> df.unpivot(["x", "y"], index="k").sort("variable").collect().to_pylist()
@@ -224,7 +233,20 @@ class ShapeVerbs(Verbs):
         variable_name: str = "variable",
         value_name: str = "value",
     ) -> Self:
-        """`unpivot` with the arguments of pandas and PySpark."""
+        """`unpivot` with the arguments of pandas and PySpark.
+
+        Parameters
+        ----------
+        id_vars, value_vars
+            What `unpivot` calls ``index`` and ``on``.
+        variable_name, value_name
+            The names of the two new columns.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a"], "x": [1], "y": [2]})
+        >>> df.melt("k", ["x", "y"]).sort("variable").collect().to_pylist()
+        [{'k': 'a', 'variable': 'x', 'value': 1}, {'k': 'a', 'variable': 'y', 'value': 2}]
+        """
         return self.unpivot(
             value_vars, index=id_vars, variable_name=variable_name, value_name=value_name
         )

@@ -274,6 +274,14 @@ class StreamVerbs(Verbs):
         ------
         PlanError
             Nothing has been written; it says what the target holds.
+
+        Examples
+        --------
+        >>> import fabric, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     job = fabric.streams.generator(n_rows=100).write_stream(folder).wait()
+        ...     fabric.read_parquet(folder).count()
+        100
         """
         written = [self._written(target, format, mode)]
         frames = [self]

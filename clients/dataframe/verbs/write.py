@@ -112,12 +112,18 @@ class WritingVerbs(Verbs):
         wait: bool = True,
         **options: FileOption,
     ) -> Job:
-        """Write one CSV file (``….csv``) or a folder of parts; see `write_parquet`.
+        r"""Write one CSV file (``….csv``) or a folder of parts; see `write_parquet`.
 
         A file whose name ends with ``.csv.gz``, ``.bz2``, ``.zst`` or ``.lz4`` is compressed.
         Null is an empty field, the text "" a quoted one. Options are ``delimiter`` (also ``sep``,
         ``separator``), ``header`` (``has_header``), ``quote_style`` ("necessary", "always",
         "never").
+
+        >>> import fabric, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = fabric.DataFrame({"a": [1, None], "b": ["x", ""]}).write_csv(f"{folder}/a.csv")
+        ...     pathlib.Path(folder, "a.csv").read_text()
+        '"a","b"\n1,"x"\n,""\n'
         """
         shape = mode, partition_by, max_rows_per_file, force
         return self._write_files("csv", path, shape, options, wait)
@@ -133,12 +139,18 @@ class WritingVerbs(Verbs):
         lines: bool = True,
         wait: bool = True,
     ) -> Job:
-        """Write JSON: one file (``….json``, ``….ndjson``, ``….jsonl``) or a folder of parts.
+        r"""Write JSON: one file (``….json``, ``….ndjson``, ``….jsonl``) or a folder of parts.
 
         With `lines` a row is an object on a line of its own, else a file is one array of objects.
         Files are compressed as in `write_csv`; other arguments are as in `write_parquet`. Null, NaN
         and infinities are null; times are ISO 8601, those with a zone in UTC; bytes are base64.
         Durations, unions and maps whose keys are no text are refused.
+
+        >>> import fabric, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = fabric.DataFrame({"a": [1, None]}).write_json(f"{folder}/a.json")
+        ...     pathlib.Path(folder, "a.json").read_text()
+        '{"a":1}\n{"a":null}\n'
         """
         shape = mode, partition_by, max_rows_per_file, force
         return self._write_files("json", path, shape, {"lines": lines}, wait)
@@ -157,6 +169,12 @@ class WritingVerbs(Verbs):
         """Write one Arrow file (``….arrow``) or a folder of parts; see `write_parquet`.
 
         The option is ``compression``: "zstd", "lz4", or "none" (default).
+
+        >>> import fabric, tempfile
+        >>> df = fabric.DataFrame({"a": [1, 2]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     df.write_ipc(f"{folder}/a.arrow", compression="lz4").rows
+        2
         """
         shape = mode, partition_by, max_rows_per_file, force
         return self._write_files("ipc", path, shape, options, wait)
@@ -173,7 +191,13 @@ class WritingVerbs(Verbs):
     ) -> Job:
         """``do_put`` the rows to any Flight server under the path descriptor `path`.
 
-        See `read_flight` for `tls_roots` and `insecure`.
+        See `read_flight` for `token`, `tls_roots` and `insecure`.
+
+        >>> import fabric
+        >>> fabric.DataFrame({"a": [1]}).write_flight("grpc+tcp://localhost:8815")
+        Traceback (most recent call last):
+        fabric.errors.PlanError: write_flight needs a path: \
+write_flight("grpc+tcp://host:port", "name")
         """
         if not path:
             raise PlanError(
@@ -262,6 +286,12 @@ class WritingVerbs(Verbs):
         Any Flight client then reads it as ``["dataset", name]``. Each partition lies with
         `replicas` agents (default 1; an append keeps those the dataset has), so that it can be read
         as long as one of them is there.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     _ = fabric.DataFrame({"k": [1, 2], "v": [3, 4]}).write_dataset("sales", keys="k")
+        ...     session.read_dataset("sales").count()
+        2
         """
         target = dataset_target(
             name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas
