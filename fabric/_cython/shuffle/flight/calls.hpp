@@ -4,9 +4,9 @@
 // One job: bound their number, of all and of one client, and end the waits of calls whose clients
 // went away or take too long, for which Flight has no call-back. Agents always find a place, and
 // clients with a token have places that clients without one can't take. One thread a server asks
-// every open stream four times a second, and cancels those that nobody waits for (it sleeps while no
-// stream is open); the clock of a call runs while the client is to read, write or take its answer,
-// and stands while we work.
+// every open stream four times a second, and cancels those that nobody waits for (it sleeps while
+// no stream is open); the clock of a call runs while the client is to read, write or take its
+// answer, and stands while we work.
 #pragma once
 #include <arrow/type_fwd.h>
 
