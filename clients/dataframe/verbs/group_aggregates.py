@@ -19,7 +19,20 @@ from fabric.plan import expr as plan
 
 
 class GroupAggregates(Generic[F]):
-    """Groups of a frame, and an aggregate of each of some columns."""
+    """Groups of a frame, and an aggregate of each of some columns; nulls are left out.
+
+    Each method is the aggregate of that name of `Expr`, whose docstring has the details. An
+    aggregate of no values is null, a count is 0, a list is empty.
+
+    Examples
+    --------
+    >>> from fabric import DataFrame
+    >>> groups = DataFrame({"k": ["a", "a"], "x": [1, 2], "y": [3, None]}).group_by("k")
+    >>> groups.max().to_dicts()
+    [{'k': 'a', 'x': 2, 'y': 3}]
+    >>> groups.sum("y").to_dicts()
+    [{'k': 'a', 'y': 3}]
+    """
 
     __slots__ = ("_frame", "_keys")
 
@@ -32,7 +45,12 @@ class GroupAggregates(Generic[F]):
         raise NotImplementedError
 
     def count(self) -> F:
-        """How many rows each group has, as ``count``."""
+        """How many rows each group has, as ``count``; rows with nulls count.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"k": ["a", "a"], "x": [1, None]}).group_by("k").count().to_dicts()
+        [{'k': 'a', 'count': 2}]
+        """
         return self._aggregated([plan.Alias(plan.Agg("count", None), "count")])
 
     def sum(self, *columns: str) -> F:
@@ -61,6 +79,11 @@ class GroupAggregates(Generic[F]):
         """The exact quantiles of `columns` (none given: of every number that is not a key).
 
         Between two values the nearest, or as `interpolation` says; see ``col(…).quantile``.
+
+        >>> from fabric import DataFrame
+        >>> groups = DataFrame({"k": ["a", "a", "a"], "x": [1, 5, 9]}).group_by("k")
+        >>> groups.quantile(0.25, "x", interpolation="linear").to_dicts()
+        [{'k': 'a', 'x': 3.0}]
         """
         return self._each("quantile", columns, quantile_args(quantile, interpolation))
 
@@ -70,11 +93,19 @@ class GroupAggregates(Generic[F]):
         return self._each("approx_quantile", columns, (literal,))
 
     def var(self, *columns: str, ddof: int = 1) -> F:
-        """The variances of `columns` (none given: of every number that is not a key)."""
+        """The variances of `columns` (none given: of every number that is not a key).
+
+        Those of a sample, null of fewer than two values; with `ddof` 0 those of all values.
+
+        >>> from fabric import DataFrame
+        >>> groups = DataFrame({"k": ["a", "a"], "x": [1, 4]}).group_by("k")
+        >>> groups.var("x").to_dicts(), groups.var("x", ddof=0).to_dicts()
+        ([{'k': 'a', 'x': 4.5}], [{'k': 'a', 'x': 2.25}])
+        """
         return self._each("var" if ddof else "var_pop", columns)
 
     def std(self, *columns: str, ddof: int = 1) -> F:
-        """The standard deviations of `columns` (none given: of every number, no key)."""
+        """The standard deviations of `columns` (none given: of every number, no key); see `var`."""
         return self._each("std" if ddof else "std_pop", columns)
 
     def var_pop(self, *columns: str) -> F:
@@ -110,7 +141,13 @@ class GroupAggregates(Generic[F]):
         return self._each("count_distinct", columns, numbers=False)
 
     def n_unique(self, *columns: str) -> F:
-        """How many different values `columns` (none given: all) have, null counted as one."""
+        """How many different values `columns` (none given: all) have, null counted as one.
+
+        >>> from fabric import DataFrame
+        >>> groups = DataFrame({"k": ["a", "a"], "x": [1, None]}).group_by("k")
+        >>> groups.n_unique("x").to_dicts(), groups.count_distinct("x").to_dicts()
+        ([{'k': 'a', 'x': 2}], [{'k': 'a', 'x': 1}])
+        """
         names = args.flatten(columns) or self._values(numbers=False)
         return self._aggregated([n_unique_of(plan.Column(name)) for name in names])
 
@@ -139,23 +176,35 @@ class GroupAggregates(Generic[F]):
         return self._each("bool_or", columns, numbers=False)
 
     def corr(self, column: str, other: str) -> F:
-        """Pearson's correlation of two columns."""
+        """Pearson's correlation of two columns; rows with a null are left out.
+
+        >>> from fabric import DataFrame
+        >>> groups = DataFrame({"k": ["a", "a"], "x": [1, 2], "y": [6, 3]}).group_by("k")
+        >>> groups.corr("x", "y").to_dicts()
+        [{'k': 'a', 'x': -1.0}]
+        """
         return self._each("corr", (column,), (plan.Column(other),))
 
     def covar_samp(self, column: str, other: str) -> F:
-        """The covariance of a sample of two columns."""
+        """The covariance of a sample of two columns; rows with a null are left out."""
         return self._each("covar_samp", (column,), (plan.Column(other),))
 
     def covar_pop(self, column: str, other: str) -> F:
-        """The covariance of all rows of two columns."""
+        """The covariance of all rows of two columns; rows with a null are left out."""
         return self._each("covar_pop", (column,), (plan.Column(other),))
 
     def min_by(self, column: str, by: str) -> F:
-        """The value of `column` in the row of each group where `by` is smallest."""
+        """The value of `column` where `by` is smallest in the group; see `max_by`."""
         return self._each("min_by", (column,), (plan.Column(by),))
 
     def max_by(self, column: str, by: str) -> F:
-        """The value of `column` in the row of each group where `by` is largest."""
+        """The value of `column` where `by` is largest in the group; rows without `by` are left out.
+
+        >>> from fabric import DataFrame
+        >>> groups = DataFrame({"k": ["a", "a"], "who": ["x", "y"], "age": [3, 2]}).group_by("k")
+        >>> groups.max_by("who", by="age").to_dicts()
+        [{'k': 'a', 'who': 'x'}]
+        """
         return self._each("max_by", (column,), (plan.Column(by),))
 
     # ---- helpers

@@ -144,6 +144,13 @@ class GroupBy(GroupAggregates[F]):
             Expressions of aggregates, one by one or as lists, or a dict of PySpark's form.
         named
             Aggregates under names of their own.
+
+        >>> from fabric import DataFrame, col
+        >>> groups = DataFrame({"k": ["a", "a"], "v": [1, None]}).group_by("k")
+        >>> groups.agg(col("v").sum(), n=col("v").count()).to_dicts()
+        [{'k': 'a', 'v': 1, 'n': 1}]
+        >>> groups.agg({"v": "max"}).to_dicts()
+        [{'k': 'a', 'max(v)': 1}]
         """
         exprs: list[plan.Expr] = []
         for aggregate_ in args.flatten(aggregates):
@@ -215,11 +222,23 @@ class GroupBy(GroupAggregates[F]):
         return GroupBy(self._frame, self._keys, rollup_sets(len(self._keys)))
 
     def cube(self) -> GroupBy[F]:
-        """Every subset of the keys."""
+        """Every subset of the keys; a key that is not in the subset is null.
+
+        >>> from fabric import DataFrame, sum
+        >>> groups = DataFrame({"k": ["a", "b"], "v": [1, 2]}).group_by("k").cube()
+        >>> groups.agg(sum("v")).sort("k").collect().to_pydict()
+        {'k': [None, 'a', 'b'], 'v': [3, 1, 2]}
+        """
         return GroupBy(self._frame, self._keys, cube_sets(len(self._keys)))
 
     def grouping_sets(self, sets: Sequence[Sequence[str] | str]) -> GroupBy[F]:
-        """Each of the `sets` of keys, by their names: ``[["a", "b"], ["a"], []]``."""
+        """Each of the `sets` of keys, by their names: ``[["a", "b"], ["a"], []]``.
+
+        >>> from fabric import DataFrame, sum
+        >>> groups = DataFrame({"a": [1], "b": [2], "v": [3]}).group_by("a", "b")
+        >>> groups.grouping_sets([["a"], ["b"]]).agg(sum("v")).sort("a").to_dicts()
+        [{'a': None, 'b': 2, 'v': 3}, {'a': 1, 'b': None, 'v': 3}]
+        """
         names = [plan.output_name(key) for key in self._keys]
         given = [[one] if isinstance(one, str) else list(one) for one in sets]
         if not given:

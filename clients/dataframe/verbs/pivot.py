@@ -78,6 +78,11 @@ class PivotedGroupBy(Generic[F]):
         ----------
         aggregates, named
             As in `GroupBy.agg`, but not in PySpark's form.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"k": ["a", "a"], "m": ["x", "x"], "v": [1, 2]})
+        >>> df.group_by("k").pivot("m", ["x", "y"]).agg(col("v").sum()).to_dicts()
+        [{'k': 'a', 'x': 3, 'y': None}]
         """
         exprs = [args.top(one) for one in args.flatten(aggregates)]
         exprs += args.expressions((), named, pa.schema([]))
@@ -107,7 +112,13 @@ class PivotedGroupBy(Generic[F]):
         return self._each("max", columns)
 
     def count(self) -> F:
-        """How many rows there are for each value; null for none."""
+        """How many rows there are for each value; null for none.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a"], "m": ["x", "x"]})
+        >>> df.group_by("k").pivot("m", ["x", "y"]).count().to_dicts()
+        [{'k': 'a', 'x': 2, 'y': None}]
+        """
         return self.agg(Expr(plan.Agg("count", None)).alias("count"))
 
     def _each(self, function: str, columns: tuple[str, ...]) -> F:
