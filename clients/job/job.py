@@ -90,12 +90,29 @@ class Job:
 
     @property
     def state(self) -> str:
-        """``queued``, ``running``, ``finished``, ``failed``, ``cancelled`` or ``released``."""
+        """``queued``, ``running``, ``finished``, ``failed``, ``cancelled`` or ``released``.
+
+        >>> from fabric import DataFrame
+        >>> with DataFrame({"a": [1, 2]}).submit() as job:
+        ...     job.wait().state
+        'finished'
+        >>> job.state
+        'released'
+        """
         return STATES.get(self._now().state, "unknown")
 
     @property
     def error(self) -> FabricError | None:
-        """Why it failed, or None."""
+        """Why it failed, or None.
+
+        >>> from fabric import DataFrame, col
+        >>> job = DataFrame({"a": ["x"]}).select(col("a").cast("int64")).submit()
+        >>> try:
+        ...     _ = job.wait()
+        ... except Exception:
+        ...     print(type(job.error).__name__)
+        ExpressionError
+        """
         status = self._now()
         return from_detail(status.error) if status.HasField("error") else None
 
@@ -106,6 +123,11 @@ class Job:
         Ctrl-C cancels the job, then raises `KeyboardInterrupt`. Work of more than half a second
         shows its progress on a terminal (`progress` True or False decides otherwise). After
         `timeout_s` it raises `TimeoutError`; the job goes on.
+
+        >>> from fabric import DataFrame
+        >>> job = DataFrame({"a": [1, 2]}).submit()
+        >>> job.wait(timeout_s=60).rows
+        2
         """
         if self._status.state in ENDED:
             return self._checked()
@@ -126,6 +148,11 @@ class Job:
         """Stop it and wait for its end; an ended one stays as it is.
 
         Nothing it wrote stays, but of a stream what was published: the rows of its checkpoints.
+
+        >>> from fabric import streams
+        >>> job = streams.generator().write_stream(streams.to_blackhole())
+        >>> job.cancel().state
+        'cancelled'
         """
         return self._stopped(self.session.control.cancel)
 
@@ -145,12 +172,18 @@ class Job:
         return self
 
     def collect(self) -> pa.Table:
-        """Wait, then all rows as one Arrow table."""
+        """Wait, then all rows as one Arrow table; raises as `wait` does."""
         self.wait()
         return pa.Table.from_batches(self.session.result_batches(self._status), self._schema())
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """Wait, then the rows batch by batch."""
+        """Wait, then the rows batch by batch; raises as `wait` does.
+
+        >>> from fabric import DataFrame
+        >>> with DataFrame({"a": [1, 2]}).submit() as job:
+        ...     sum(batch.num_rows for batch in job.iter_batches())
+        2
+        """
         self.wait()
         yield from self.session.result_batches(self._status)
 
@@ -171,7 +204,12 @@ class Job:
         return self.session.partitions(self._now(), node_path or self.result_path, lossless)
 
     def tasks(self) -> list[pb.TaskStatus]:
-        """Every attempt of its tasks, by stage, task and attempt."""
+        """Every attempt of its tasks, by stage, task and attempt.
+
+        >>> from fabric import DataFrame
+        >>> len(DataFrame({"a": [1, 2]}).submit().wait().tasks())
+        1
+        """
         return list(self.session.control.list_tasks(pb.JobRequest(job_id=self.id)).tasks)
 
     def checkpoints(self) -> list[pb.CheckpointStatus]:

@@ -159,7 +159,21 @@ class Session(Readers, ABC):
     ) -> Job:
         """Check, plan and start; returns while it runs.
 
-        `latency` is for a stream: how long its rows may be gathered (`fabric.connect`).
+        Parameters
+        ----------
+        plan
+            A frame, or its plan.
+        name
+            What `Job.name` says; several jobs may have the same.
+        parallelism
+            How many tasks a stage has; None: that of the session.
+        latency
+            For a stream: how long its rows may be gathered (`fabric.connect`).
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     session.submit(fabric.DataFrame({"a": [1, 2]}), "two rows").wait().name
+        'two rows'
         """
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
         may_run(given, self)
@@ -184,7 +198,14 @@ class Session(Readers, ABC):
         return [Job(self, one) for one in found.jobs]
 
     def job(self, job_id: str) -> Job:
-        """The job of that id, of whoever submitted it."""
+        """The job of that id, of whoever submitted it; `NotFoundError` where there is none.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     job = session.submit(fabric.DataFrame({"a": [1, 2]})).wait()
+        ...     session.job(job.id).rows
+        2
+        """
         for status in self._open_control().watch(pb.JobRequest(job_id=job_id)):
             return Job(self, status)
         raise NotFoundError(f"there is no job {job_id!r} here; `fabric jobs` lists them")
@@ -206,7 +227,14 @@ class Session(Readers, ABC):
 
     # ---- datasets
     def datasets(self) -> list[str]:
-        """Names of the datasets there are."""
+        """Names of the datasets there are, in order.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     _ = session.read_arrow({"a": [1]}).write_dataset("small")
+        ...     session.datasets(), session.dataset_schema("small").names
+        (['small'], ['a'])
+        """
         return sorted(location.name for location in self.dataset_list().datasets)
 
     def dataset_schema(self, name: str) -> pa.Schema:

@@ -69,7 +69,7 @@ class View:
 
     @property
     def keys(self) -> list[str]:
-        """The columns that a row is known by."""
+        """The columns that a row is known by, in the order that `get` takes their values."""
         return list(self._at.datasets[0].keys)
 
     @property
@@ -103,6 +103,17 @@ class View:
             There is no complete checkpoint yet.
         PeerLostError, PartitionLostError
             The job began again and does not answer yet; tried for ten seconds.
+
+        Examples
+        --------
+        >>> import fabric
+        >>> from fabric import streams
+        >>> with fabric.connect() as session:
+        ...     events = streams.generator(n_rows=100, n_keys=4, session=session)
+        ...     job = events.select("key", "row").materialize("one_key", key="key").wait()
+        ...     view = session.view("one_key")
+        ...     view.get(2)["key"], view.get(7)
+        (2, None)
         """
         names = self.keys
         if len(key) != len(names):
@@ -132,6 +143,14 @@ class View:
 
         With `live`, what each task has now: of no single moment. Any Flight client reads the same
         under the paths ``["dataset", name]`` and ``["dataset", name + ".live"]``.
+
+        >>> import fabric
+        >>> from fabric import streams
+        >>> with fabric.connect() as session:
+        ...     events = streams.generator(n_rows=100, n_keys=4, session=session)
+        ...     job = events.select("key", "row").materialize("all_keys", key="key").wait()
+        ...     session.view("all_keys").read().count()
+        4
         """
         return self._session.read_dataset(live_name(self.name) if live else self.name)
 
