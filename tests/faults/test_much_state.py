@@ -59,8 +59,9 @@ def test_groups_come_back_from_the_changes_of_many_checkpoints(
         )  # fmt: skip
         results = source.group_by("key").agg(n=count(), total=col("row").sum()).changes()
         job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism=N_TASKS)
-        for agent, checkpoint in ((0, 5), (1, 15)):
-            while newest(job) < checkpoint:
+        for agent, checkpoint in ((0, 4), (1, 9)):
+            # a slow machine may have made fewer checkpoints when all rows are out
+            while newest(job) < checkpoint and job.state in ("queued", "running"):
                 time.sleep(0.05)
             assert most_changes(kept) > 1
             two.kill(agent)
