@@ -97,7 +97,7 @@ class Restoration:
         """What was to be taken back and was not answered: again."""
         return self._taking_back.all() if self.is_active else []
 
-    def verified(self, checkpoint: int, manifest: Manifest) -> CheckpointEffects:
+    def verified(self, checkpoint: int, manifest: Manifest, now: float) -> CheckpointEffects:
         """Every file of a checkpoint was read and is whole."""
         if not self._is_asked(checkpoint):
             return []

@@ -235,7 +235,7 @@ class Streams:
                 effects = checkpoints.restoration.not_verified(number, error, now)
             case CheckpointVerified(result=(manifest, seal)):
                 job.stream.seal = seal
-                effects = checkpoints.restoration.verified(number, manifest)
+                effects = checkpoints.restoration.verified(number, manifest, now)
         return self._orders.follow(job, effects, now)
 
     def attached(self, now: float) -> list[Effect]:

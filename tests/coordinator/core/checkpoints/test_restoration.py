@@ -66,7 +66,7 @@ def test_a_manifest_that_is_being_written_is_waited_for(job: Job) -> None:
         Publish(1, "sink", (b"h0.1", b"h1.1")), RemoveCheckpoints((1,), 1),
     ]  # fmt: skip
     assert job.take(job.core.published(1, "sink", 211.0)) == [Verify(1, SEAL)]
-    assert job.take(job.core.restoration.verified(1, manifest)) == [Restore(manifest)]
+    assert job.take(job.core.restoration.verified(1, manifest, 212.0)) == [Restore(manifest)]
 
 
 def test_a_manifest_that_could_not_be_written_after_a_loss(job: Job) -> None:
@@ -91,7 +91,7 @@ def test_a_damaged_checkpoint_is_followed_by_the_one_before(job: Job) -> None:
     assert any(isinstance(e, Note) and "DAMAGED" in e.event for e in effects)
     assert job.take(effects) == [Verify(1, SEAL)]
     out = TakeBack(1, "sink", (b"h0.2", b"h1.2"))
-    assert job.take(job.core.restoration.verified(1, first)) == [out]
+    assert job.take(job.core.restoration.verified(1, first, 24.0)) == [out]
     assert job.take(job.core.restoration.taken_back(1, "sink", 24.0)) == [Restore(first)]
     assert [s.state for s in job.core.statuses(24.0)] == ["published", "damaged"]
     # the next number is a new one, and with it the damaged one goes
@@ -121,7 +121,7 @@ OUT = TakeBack(1, "sink", (b"h0.2", b"h1.2"))
 
 def test_what_is_out_is_taken_back_until_it_is() -> None:
     job, first = damaged_job()
-    assert job.take(job.core.restoration.verified(1, first)) == [OUT]
+    assert job.take(job.core.restoration.verified(1, first, 24.0)) == [OUT]
     assert job.core.due == math.inf, "an answer is awaited"
     assert job.core.outstanding() == [OUT], "an agent was lost, another one is asked"
     assert (
@@ -139,16 +139,16 @@ def test_what_is_out_is_taken_back_until_it_is() -> None:
 
 def test_a_coordinator_that_dies_meanwhile_takes_back_again() -> None:
     job, first = damaged_job()
-    job.take(job.core.restoration.verified(1, first))
+    job.take(job.core.restoration.verified(1, first, 24.0))
     job.restart()
     assert job.take(job.core.restore(0.0))[-1] == Verify(1, SEAL)
-    assert job.take(job.core.restoration.verified(1, first)) == [OUT]
+    assert job.take(job.core.restoration.verified(1, first, 1.0)) == [OUT]
     assert job.take(job.core.restoration.taken_back(1, "sink", 1.0)) == [Restore(first)]
     # before another checkpoint is complete the same holds again
     job.start(2.0, attempt=1)
     job.core.lost("agent 2 was lost", 3.0)
     assert job.take(job.core.restore(3.0)) == [Verify(1, SEAL)]
-    assert job.take(job.core.restoration.verified(1, first)) == [OUT]
+    assert job.take(job.core.restoration.verified(1, first, 3.0)) == [OUT]
 
 
 @pytest.mark.parametrize("seen_twice", [False, True])
@@ -156,7 +156,7 @@ def test_what_can_not_be_taken_back_ends_the_job_unless_it_may_be_seen_twice(
     *, seen_twice: bool
 ) -> None:
     job, first = damaged_job(seen_twice=seen_twice)
-    job.take(job.core.restoration.verified(1, first))
+    job.take(job.core.restoration.verified(1, first, 24.0))
     effects = job.core.restoration.not_taken_back(
         1, "sink", NotFoundError("a.parquet is gone"), 25.0
     )
@@ -205,7 +205,7 @@ def test_a_storage_that_is_away_damages_nothing(job: Job) -> None:
     assert job.core.due == 20.5
     assert job.core.tick(20.4) == []
     assert job.core.tick(20.5) == [Verify(1, SEAL)]
-    assert job.take(job.core.restoration.verified(1, manifest)) == [Restore(manifest)]
+    assert job.take(job.core.restoration.verified(1, manifest, 21.0)) == [Restore(manifest)]
     job.core.restore(30.0)
     now, effects = 30.0, job.core.restoration.not_verified(1, StorageError("away"), 30.0)
     while not any(isinstance(effect, Fail) for effect in effects):
@@ -243,7 +243,7 @@ def test_a_coordinator_that_starts_again_without_tasks(job: Job) -> None:
         RemoveCheckpoints((1,), 2), Publish(1, "sink", (b"h0.1", b"h1.1")),
     ]  # fmt: skip
     assert job.take(job.core.published(1, "sink", 1.0)) == [Verify(1, SEAL)]
-    assert job.take(job.core.restoration.verified(1, manifest)) == [Restore(manifest)]
+    assert job.take(job.core.restoration.verified(1, manifest, 1.0)) == [Restore(manifest)]
 
 
 def test_tasks_that_end_stand_for_all_later_checkpoints(job: Job) -> None:
