@@ -57,7 +57,9 @@ class View:
     ...     events = streams.generator(n_rows=100, n_keys=4, session=session)
     ...     job = events.select("key", "row").materialize("newest", key="key").wait()
     ...     view = session.view("newest")
+    ...     print(view.get(2)["key"], view.get(7), view.read().count())
     ...     sorted(view.get_many({"key": range(9)})["key"].to_pylist())
+    2 None 4
     [0, 1, 2, 3]
     """
 
@@ -103,17 +105,6 @@ class View:
             There is no complete checkpoint yet.
         PeerLostError, PartitionLostError
             The job began again and does not answer yet; tried for ten seconds.
-
-        Examples
-        --------
-        >>> import fabric
-        >>> from fabric import streams
-        >>> with fabric.connect() as session:
-        ...     events = streams.generator(n_rows=100, n_keys=4, session=session)
-        ...     job = events.select("key", "row").materialize("one_key", key="key").wait()
-        ...     view = session.view("one_key")
-        ...     view.get(2)["key"], view.get(7)
-        (2, None)
         """
         names = self.keys
         if len(key) != len(names):
@@ -143,14 +134,6 @@ class View:
 
         With `live`, what each task has now: of no single moment. Any Flight client reads the same
         under the paths ``["dataset", name]`` and ``["dataset", name + ".live"]``.
-
-        >>> import fabric
-        >>> from fabric import streams
-        >>> with fabric.connect() as session:
-        ...     events = streams.generator(n_rows=100, n_keys=4, session=session)
-        ...     job = events.select("key", "row").materialize("all_keys", key="key").wait()
-        ...     session.view("all_keys").read().count()
-        4
         """
         return self._session.read_dataset(live_name(self.name) if live else self.name)
 
