@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from fabric import col, streams
 from fabric import connect as fabric_of
-from fabric import streams
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.errors import PartitionLostError, PlanError
+from fabric.errors import ExpressionError, PartitionLostError, PlanError
 from fabric.io.readers import generator, stream_schema
 from fabric.plan.event_windows import Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal
@@ -165,3 +165,15 @@ def test_a_session_has_the_slots_that_it_has() -> None:
             session.submit(frame, parallelism=n)
         assert session.jobs() == []
         assert session.submit(frame, parallelism=1).collect().num_rows == 100
+
+
+def test_a_task_that_fails_says_how_many_rows_it_read() -> None:
+    with fabric_of(parallelism=1) as session:
+        events = streams.generator(n_rows=5_000, n_splits=1, session=session)
+        broken = events.select(share=1 / (col("row") - 10))
+        job = broken.write_stream(streams.to_blackhole())
+        with pytest.raises(ExpressionError, match="division by zero"):
+            job.wait()
+        (task,) = job.tasks()
+        assert task.rows_in > 10
+        assert task.rows_out == 0

@@ -1,13 +1,15 @@
-"""Settings of Kafka's client: what is secret, what is refused, where plans may reach."""
+"""Settings of Kafka's client and targets: secrets, what is refused, where plans may reach."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from fabric.errors import ConfigError, PlanError
+from fabric.io.kafka.records import check_columns
 from fabric.io.kafka.settings import check_reach, configuration, is_secret, servers_of, set_apart
 from fabric.io.kafka.splits import check
 from fabric.io.places import Places, guarding
@@ -124,3 +126,14 @@ def test_a_registry_s_address_holds_no_password(url: str) -> None:
     with pytest.raises(ConfigError, match=r"user or password|must be a URL") as caught:
         check_reach(replace(SOURCE, value=RowFormat("avro", registry=url)))
     assert "secret" not in str(caught.value)
+
+
+def test_what_is_run_end_encoded_is_no_topic_and_no_raw_key() -> None:
+    """The writer decodes dictionaries alone."""
+    runs = pa.run_end_encoded(pa.int32(), pa.string())
+    schema = pa.schema([("a", runs), ("d", pa.dictionary(pa.int8(), pa.string()))])
+    check_columns(KafkaTarget("broker:9092", topic_column="d", key=("d",), columns=("d",)), schema)
+    with pytest.raises(PlanError, match='column "a" cannot be the topic of a record'):
+        check_columns(KafkaTarget("broker:9092", topic_column="a"), schema)
+    with pytest.raises(PlanError, match="a raw key must be string or binary"):
+        check_columns(KafkaTarget("broker:9092", "t", key=("a",)), schema)
