@@ -55,27 +55,53 @@ class Expr(Operators, AggregateMethods, WindowMethods, NumberMethods, ValueMetho
     # ---- namespaces
     @property
     def str(self) -> StringMethods[Expr]:
-        """Functions of strings."""
+        """Functions of strings: the methods of `StringMethods`.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["ab", None]}).select(col("x").str.to_uppercase()).to_dicts()
+        [{'x': 'AB'}, {'x': None}]
+        """
         return StringMethods(self)
 
     @property
     def dt(self) -> DateTimeMethods[Expr]:
-        """Functions of dates and timestamps."""
+        """Functions of dates, timestamps and durations: the methods of `DateTimeMethods`.
+
+        >>> from datetime import date
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [date(2024, 2, 29), None]}).select(col("x").dt.year()).to_dicts()
+        [{'x': 2024}, {'x': None}]
+        """
         return DateTimeMethods(self)
 
     @property
     def list(self) -> ListMethods[Expr]:
-        """Functions of lists."""
+        """Functions of lists: the methods of `ListMethods`.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, 4], None]}).select(col("x").list.sum()).to_dicts()
+        [{'x': 7}, {'x': None}]
+        """
         return ListMethods(self)
 
     @property
     def struct(self) -> StructMethods[Expr]:
-        """The fields of structs."""
+        """The fields of structs, by ``.struct.field("a")`` or ``.struct["a"]``.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [{"a": 1}, None]}).select(col("x").struct["a"]).to_dicts()
+        [{'a': 1}, {'a': None}]
+        """
         return StructMethods(self)
 
     @property
     def name(self) -> ExprName:
-        """What they are called: ``.name.suffix("_x")``, or ``.name("x")``, which is `alias`."""
+        """The name of the output column: ``.name.suffix("_x")``; ``.name("x")`` is `alias`.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1], "y": [2]}).select(col("x", "y").name.suffix("_old")).to_dicts()
+        [{'x_old': 1, 'y_old': 2}]
+        """
         return ExprName(self)
 
 
@@ -92,7 +118,7 @@ class ExprName:
         return self._expr.alias(name)
 
     def suffix(self, text: Text) -> Expr:
-        """The name with `text` behind it.
+        """The name with `text` after it.
 
         >>> from fabric import col
         >>> col("a").sum().name.suffix("_sum")
@@ -101,23 +127,48 @@ class ExprName:
         return self.map(lambda name: name + _text("suffix", text))
 
     def prefix(self, text: Text) -> Expr:
-        """The name with `text` before it."""
+        """The name with `text` before it.
+
+        >>> from fabric import col
+        >>> col("a").sum().name.prefix("sum_")
+        col("a").sum().alias("sum_a")
+        """
         return self.map(lambda name: _text("prefix", text) + name)
 
     def to_lowercase(self) -> Expr:
-        """The name in small letters."""
+        """The name in lower case.
+
+        >>> from fabric import col
+        >>> col("CARRIER").name.to_lowercase()
+        col("CARRIER").alias("carrier")
+        """
         return self.map(Text.lower)
 
     def to_uppercase(self) -> Expr:
-        """The name in capital letters."""
+        """The name in upper case.
+
+        >>> from fabric import col
+        >>> col("carrier").name.to_uppercase()
+        col("carrier").alias("CARRIER")
+        """
         return self.map(Text.upper)
 
     def keep(self) -> Expr:
-        """The name of the first column that is read, whatever the alias."""
+        """The name of the first column that the expression reads; an earlier alias is ignored.
+
+        >>> from fabric import col
+        >>> (col("a") + 1).alias("b").name.keep()
+        (col("a") + 1).alias("a")
+        """
         return self._expr.alias(plan.output_name(to_node(self._expr)))
 
     def map(self, function: Callable[[Text], Text]) -> Expr:
-        """The name as `function` makes it."""
+        """The name that `function` returns for the current name; PlanError if it returns no string.
+
+        >>> from fabric import col
+        >>> col("dep delay").name.map(lambda name: name.replace(" ", "_"))
+        col("dep delay").alias("dep_delay")
+        """
         old = plan.output_name(self._expr.node)
         new = function(old)
         if not isinstance(new, Text):
@@ -177,7 +228,13 @@ class When:
         self._condition = to_node(reduce(lambda a, b: a & b, map(as_column, conditions)))
 
     def then(self, value: IntoExpr) -> Then:
-        """The value where the condition is true; a text is a column, ``lit("x")`` is text."""
+        """The value where the condition is true; a string is a column, ``lit("x")`` is a string.
+
+        >>> from fabric import DataFrame, col, lit, when
+        >>> late = when(col("x") > 15).then(lit("late"))
+        >>> DataFrame({"x": [20, 5, None]}).select(state=late).collect().to_pydict()
+        {'state': ['late', None, None]}
+        """
         return Then((*self._branches, (self._condition, to_node(as_column(value)))))
 
     def __repr__(self) -> str:
@@ -206,11 +263,23 @@ class Then(Expr):
     def when(
         self, condition: IntoExpr, value: IntoExpr = _MISSING, *conditions: IntoExpr
     ) -> When | Then:
-        """One more condition, looked at where all before are not true; written as in `when`."""
+        """One more condition, tested where no condition before it is true; written as in `when`.
+
+        >>> from fabric import DataFrame, col, when
+        >>> size = when(col("x") > 9).then(2).when(col("x") > 3).then(1).otherwise(0)
+        >>> DataFrame({"x": [20, 5, None]}).select(size=size).collect().to_pydict()
+        {'size': [2, 1, 0]}
+        """
         return _when(self._branches, condition, value, conditions)
 
     def otherwise(self, value: IntoExpr) -> Expr:
-        """The value where no condition is true; a text is a column, ``lit("x")`` is text."""
+        """The value where no condition is true; a string is a column, ``lit("x")`` is a string.
+
+        >>> from fabric import DataFrame, col, when
+        >>> positive = when(col("x") > 0).then("x").otherwise(0)
+        >>> DataFrame({"x": [2, -1, None]}).select(x=positive).collect().to_pydict()
+        {'x': [2, 0, 0]}
+        """
         return Expr(Case(self._branches, to_node(as_column(value))))
 
 
@@ -225,7 +294,12 @@ class WhenOrThen(Then):
         self._both = (branches, (condition, value))
 
     def then(self, value: IntoExpr) -> Then:
-        """The value where both conditions are true."""
+        """The value where both conditions are true.
+
+        >>> from fabric import col, when
+        >>> when(col("x") > 0, col("y") > 0).then(1)
+        when((col("x") > 0) & (col("y") > 0)).then(1)
+        """
         return When(*self._both).then(value)
 
 

@@ -45,11 +45,26 @@ class WindowSpec:
     """Without a frame: whether an order makes aggregates run, as in Spark, or not, as in Polars."""
 
     def partitionBy(self, *columns: ManyColumns) -> WindowSpec:
-        """The same with rows grouped by `columns`."""
+        """The same window with the rows grouped by `columns`; without any, all rows are one group.
+
+        >>> from fabric import Window, sum
+        >>> sum("x").over(Window.orderBy("t").partitionBy("k"))
+        col("x").sum().over("k", order_by="t", range=(None, 0))
+        """
         return replace(self, partition_by=_partition(columns))
 
     def orderBy(self, *columns: ManyKeys) -> WindowSpec:
-        """The same with the rows of a group in the order of `columns`."""
+        """The same window with the rows of a group in the order of `columns`.
+
+        An aggregate then covers the rows from the first of the group to the current one, with all
+        rows of an equal key, until `rowsBetween` or `rangeBetween` says otherwise.
+
+        >>> from fabric import DataFrame, Window, sum
+        >>> running = Window.partitionBy("k").orderBy("t")
+        >>> df = DataFrame({"k": ["a", "a", "b"], "t": [1, 2, 1], "x": [1, 2, 4]})
+        >>> df.select("k", y=sum("x").over(running)).sort("k", "y").collect().to_pydict()
+        {'k': ['a', 'a', 'b'], 'y': [1, 3, 4]}
+        """
         return replace(self, order_by=_order(columns, False, None))
 
     def rowsBetween(self, start: int, end: int) -> WindowSpec:
@@ -95,22 +110,28 @@ class Window:
 
     @staticmethod
     def partitionBy(*columns: ManyColumns) -> WindowSpec:
-        """Rows grouped by `columns`."""
+        """Rows grouped by `columns`; without an order an aggregate covers the whole group.
+
+        >>> from fabric import DataFrame, Window, sum
+        >>> df = DataFrame({"k": ["a", "a", "b"], "x": [1, 2, 4]})
+        >>> df.select("k", y=sum("x").over(Window.partitionBy("k"))).sort("k").collect().to_pydict()
+        {'k': ['a', 'a', 'b'], 'y': [3, 3, 4]}
+        """
         return WindowSpec().partitionBy(*columns)
 
     @staticmethod
     def orderBy(*columns: ManyKeys) -> WindowSpec:
-        """All rows in the order of `columns`."""
+        """All rows in the order of `columns`, as one group; see `WindowSpec.orderBy`."""
         return WindowSpec().orderBy(*columns)
 
     @staticmethod
     def rowsBetween(start: int, end: int) -> WindowSpec:
-        """So many rows around each row."""
+        """So many rows around each row, of all rows; see `WindowSpec.rowsBetween`."""
         return WindowSpec().rowsBetween(start, end)
 
     @staticmethod
     def rangeBetween(start: int, end: int) -> WindowSpec:
-        """The rows whose order key is so far from each row's."""
+        """The rows whose order key is so far from each row's; see `WindowSpec.rangeBetween`."""
         return WindowSpec().rangeBetween(start, end)
 
     partition_by = partitionBy

@@ -64,7 +64,13 @@ class Selection(Columns):
         return found
 
     def names(self, schema: pa.Schema) -> list[str]:
-        """The columns of `schema` that are chosen."""
+        """The columns of `schema` that are chosen.
+
+        >>> import pyarrow as pa
+        >>> from fabric import selectors
+        >>> selectors.numeric().names(pa.schema({"a": pa.int64(), "b": pa.string()}))
+        ['a']
+        """
         return self._choose(schema)
 
     def exclude(self, *names: ManyNames) -> Selection:
@@ -89,7 +95,12 @@ class Selection(Columns):
 
     @property
     def name(self) -> SelectionNames:
-        """How the columns are called: ``.name.suffix("_x")``."""
+        """How the columns are called: ``.name.suffix("_x")``.
+
+        >>> from fabric import DataFrame, all
+        >>> DataFrame({"a": [1], "b": [2]}).select(all().name.suffix("_x")).columns
+        ['a_x', 'b_x']
+        """
         return SelectionNames(self)
 
     def _then(self, do: Callable[[Expr], Expr], text: str) -> Selection:
@@ -145,23 +156,48 @@ class SelectionNames:
         self._selection = selection
 
     def suffix(self, text: str) -> Selection:
-        """Each name with `text` behind it."""
+        """Each name with `text` after it.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": [1], "b": [2]}).select(col("a", "b").name.suffix("_x")).columns
+        ['a_x', 'b_x']
+        """
         return self.map(lambda name: name + text)
 
     def prefix(self, text: str) -> Selection:
-        """Each name with `text` before it."""
+        """Each name with `text` before it.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": [1], "b": [2]}).select(col("a", "b").name.prefix("x_")).columns
+        ['x_a', 'x_b']
+        """
         return self.map(lambda name: text + name)
 
     def to_lowercase(self) -> Selection:
-        """Each name in small letters."""
+        """Each name in lower case.
+
+        >>> from fabric import DataFrame, all
+        >>> DataFrame({"A": [1], "b": [2]}).select(all().name.to_lowercase()).columns
+        ['a', 'b']
+        """
         return self.map(str.lower)
 
     def to_uppercase(self) -> Selection:
-        """Each name in capital letters."""
+        """Each name in upper case.
+
+        >>> from fabric import DataFrame, all
+        >>> DataFrame({"A": [1], "b": [2]}).select(all().name.to_uppercase()).columns
+        ['A', 'B']
+        """
         return self.map(str.upper)
 
     def map(self, function: Callable[[str], str]) -> Selection:
-        """Each name as `function` makes it."""
+        """The name that `function` returns for each name.
+
+        >>> from fabric import DataFrame, all
+        >>> DataFrame({"dep": [1]}).select(all().name.map(lambda name: f"{name}_min")).columns
+        ['dep_min']
+        """
         given = self._selection
         before = given._rename
         rename = function if before is None else lambda name: function(before(name))

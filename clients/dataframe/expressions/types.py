@@ -63,11 +63,21 @@ class Order:
         self.key = plan.SortKey(node, descending, nulls_last)
 
     def nulls_first(self) -> Order:
-        """The same order with nulls before all values."""
+        """The same order with nulls before all values.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [2, None, 1]}).sort(col("x").desc().nulls_first()).collect().to_pydict()
+        {'x': [None, 2, 1]}
+        """
         return Order(self.key.input, descending=self.key.descending, nulls_last=False)
 
     def nulls_last(self) -> Order:
-        """The same order with nulls after all values."""
+        """The same order with nulls after all values.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [2, None, 1]}).sort(col("x").asc().nulls_last()).collect().to_pydict()
+        {'x': [1, 2, None]}
+        """
         return Order(self.key.input, descending=self.key.descending, nulls_last=True)
 
     def __repr__(self) -> str:

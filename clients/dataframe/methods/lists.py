@@ -66,7 +66,12 @@ class ListMethods(Generic[E]):
         return self.get(0, null_on_oob=True)
 
     def last(self) -> E:
-        """The last value; null of an empty list."""
+        """The last value; null where the list is empty.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, 4], []]}).select(col("x").list.last()).to_dicts()
+        [{'x': 4}, {'x': None}]
+        """
         return self.get(-1, null_on_oob=True)
 
     def contains(self, value: IntoExpr) -> E:
@@ -94,7 +99,12 @@ class ListMethods(Generic[E]):
         return call("list_position", self._expr, value)
 
     def n_unique(self) -> E:
-        """How many different values, null counted as one."""
+        """The number of distinct values, an int32; nulls count as one value, as in Polars.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[1, 1, None, None], []]}).select(col("x").list.n_unique()).to_dicts()
+        [{'x': 2}, {'x': 0}]
+        """
         return ListMethods(self.unique()).len()
 
     # ---- parts
@@ -126,11 +136,16 @@ class ListMethods(Generic[E]):
         return case(n_left >= 0, whole, self.sublist(1, most))
 
     def head(self, n: int = 5) -> E:
-        """The first `n` values."""
+        """The first `n` values, or all values of a shorter list; an `n` below 0 fails the job.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[3, 4, 5], [6]]}).select(col("x").list.head(2)).to_dicts()
+        [{'x': [3, 4]}, {'x': [6]}]
+        """
         return self.sublist(1, n)
 
     def tail(self, n: int = 5) -> E:
-        """The last `n` values; all of them where the list is shorter.
+        """The last `n` values, or all values of a shorter list; none for an `n` below 1.
 
         >>> from fabric import DataFrame, col
         >>> DataFrame({"x": [[3, 4, 5], [6]]}).select(col("x").list.tail(2)).to_dicts()
@@ -141,7 +156,12 @@ class ListMethods(Generic[E]):
         return case(self.len() > n, self.sublist(-n, n), self._expr)
 
     def drop_nulls(self) -> E:
-        """Without the nulls in it."""
+        """The list without its nulls; NaN stays.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[1, None, 2], [None]]}).select(col("x").list.drop_nulls()).to_dicts()
+        [{'x': [1, 2]}, {'x': []}]
+        """
         return call("list_drop_nulls", self._expr)
 
     # ---- together
@@ -164,7 +184,12 @@ class ListMethods(Generic[E]):
         return call("list_append", self._expr, value)
 
     def prepend(self, value: IntoExpr) -> E:
-        """With `value` at the beginning."""
+        """The list with `value` before its first value. A string is a value here, not a column.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [["b"], None]}).select(col("x").list.prepend("a")).to_dicts()
+        [{'x': ['a', 'b']}, {'x': None}]
+        """
         return call("list_prepend", self._expr, value)
 
     def flatten(self) -> E:
@@ -179,7 +204,12 @@ class ListMethods(Generic[E]):
 
     # ---- order
     def reverse(self) -> E:
-        """From the end."""
+        """The values, nulls included, in reverse order.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [[1, 2, None]]}).select(col("x").list.reverse()).to_dicts()
+        [{'x': [None, 2, 1]}]
+        """
         return call("list_reverse", self._expr)
 
     def sort(self, descending: bool = False, nulls_last: bool = False) -> E:
@@ -233,11 +263,23 @@ class ListMethods(Generic[E]):
 
     # ---- one value of all
     def min(self) -> E:
-        """The smallest value that is not null; null when there is none."""
+        """The smallest value that is not null, NaN only where there is no number; null of no value.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [[2.0, float("nan"), None], [None]]})
+        >>> df.select(col("x").list.min()).to_dicts()
+        [{'x': 2.0}, {'x': None}]
+        """
         return call("list_min", self._expr)
 
     def max(self) -> E:
-        """The largest value; NaN is the largest."""
+        """The largest value, where NaN is above all numbers; null of no value.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [[2.0, float("nan"), None], [None]]})
+        >>> df.select(col("x").list.max()).to_dicts()
+        [{'x': nan}, {'x': None}]
+        """
         return call("list_max", self._expr)
 
     def sum(self) -> E:
