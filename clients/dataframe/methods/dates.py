@@ -29,13 +29,18 @@ def _zone(name: str, method: str) -> str:
 class DateTimeMethods(Generic[E]):
     """What ``col("x").dt`` offers; null stays null.
 
-    Of a timestamp with a zone, fields, dates and texts are those that clocks of the zone show.
+    Fields are int32. A date has the time 00:00. Of a timestamp with a zone, fields, dates and texts
+    are those that clocks of the zone show. Strings and numbers need a cast, else a PlanError.
 
     Examples
     --------
-    >>> from fabric import col
-    >>> col("departure").dt.truncate("1h")
-    col("departure").dt.date_trunc("hour").dt.as_time_of(col("departure"))
+    >>> from fabric import DataFrame, col
+    >>> df = DataFrame({"t": ["2024-05-06 13:05:07.25"]}).cast("timestamp[us]")
+    >>> at = col("t").dt
+    >>> df.select(y=at.year(), q=at.quarter(), m=at.month(), days=at.days_in_month()).to_dicts()
+    [{'y': 2024, 'q': 2, 'm': 5, 'days': 31}]
+    >>> df.select(h=at.hour(), s=at.second(), ms=at.millisecond(), last=at.last_day()).to_dicts()
+    [{'h': 13, 's': 7, 'ms': 250, 'last': datetime.date(2024, 5, 31)}]
     """
 
     __slots__ = ("_expr",)
@@ -44,7 +49,7 @@ class DateTimeMethods(Generic[E]):
         self._expr = expr
 
     def year(self) -> E:
-        """The year."""
+        """The year, an int32."""
         return call("year", self._expr)
 
     def month(self) -> E:
@@ -56,15 +61,15 @@ class DateTimeMethods(Generic[E]):
         return call("day", self._expr)
 
     def hour(self) -> E:
-        """The hour, 0 to 23."""
+        """The hour, 0 to 23; 0 of a date."""
         return call("hour", self._expr)
 
     def minute(self) -> E:
-        """The minute, 0 to 59."""
+        """The minute, 0 to 59; 0 of a date."""
         return call("minute", self._expr)
 
     def second(self) -> E:
-        """The second, 0 to 59."""
+        """The second, 0 to 59, without its fraction; 0 of a date."""
         return call("second", self._expr)
 
     def quarter(self) -> E:
@@ -75,8 +80,7 @@ class DateTimeMethods(Generic[E]):
         """The week of the ISO year, 1 to 53; January may begin in the last week of the year before.
 
         >>> from fabric import DataFrame, col
-        >>> days = DataFrame({"d": ["2021-01-01"]}).cast("date")
-        >>> days.select(col("d").dt.week()).to_dicts()
+        >>> DataFrame({"d": ["2021-01-01"]}).cast("date").select(col("d").dt.week()).to_dicts()
         [{'d': 53}]
         """
         return call("week", self._expr)
@@ -86,15 +90,15 @@ class DateTimeMethods(Generic[E]):
         return call("day_of_year", self._expr)
 
     def millisecond(self) -> E:
-        """The milliseconds after the second, 0 to 999."""
+        """The whole milliseconds within the second, 0 to 999."""
         return call("millisecond", self._expr)
 
     def microsecond(self) -> E:
-        """The microseconds after the second, 0 to 999999."""
+        """The microseconds within the second, 0 to 999999."""
         return call("microsecond", self._expr)
 
     def nanosecond(self) -> E:
-        """The nanoseconds after the second; times are kept to the microsecond."""
+        """The nanoseconds within the second, in whole microseconds: times have no finer part."""
         return call("nanosecond", self._expr)
 
     def day_of_week(self) -> E:
@@ -112,11 +116,18 @@ class DateTimeMethods(Generic[E]):
         return call("weekday", self._expr)
 
     def date(self) -> E:
-        """The date of a timestamp."""
+        """The date of a timestamp, in its zone if it has one; a date stays as it is."""
         return call("to_date", self._expr)
 
     def date_trunc(self, unit: str) -> E:
-        """The beginning of the `unit` (``"hour"``, ``"day"``, ``"month"`` …) the time lies in."""
+        """The beginning of the `unit` (``"hour"``, ``"day"``, ``"month"`` …) the time lies in; of a
+        date a timestamp in UTC, as in Spark, while `trunc` and `truncate` return a date.
+
+        >>> from fabric import DataFrame, col
+        >>> days = DataFrame({"d": ["2024-05-15"]}).cast("date")
+        >>> days.select(col("d").dt.date_trunc("month")).schema
+        d: timestamp[us, tz=UTC]
+        """
         return call_of(self._expr, "date_trunc", unit, self._expr)
 
     def truncate(self, every: str) -> E:
@@ -124,9 +135,8 @@ class DateTimeMethods(Generic[E]):
 
         Several units of a fixed length are counted from 1970 by the clocks of the zone.
 
-        >>> from datetime import datetime
         >>> from fabric import DataFrame, col
-        >>> df = DataFrame({"t": [datetime(2024, 5, 1, 10, 44)]})
+        >>> df = DataFrame({"t": ["2024-05-01 10:44"]}).cast("timestamp[us]")
         >>> df.select(col("t").dt.truncate("15 minutes")).to_dicts()
         [{'t': datetime.datetime(2024, 5, 1, 10, 30)}]
         """
@@ -136,14 +146,14 @@ class DateTimeMethods(Generic[E]):
         return self._as_before(self._expr._of(bucket(to_node(self._expr), every)))
 
     def as_time_of(self, like: IntoExpr) -> E:
-        """A date where `like` is a date, else a timestamp of its zone."""
+        """A date where `like` is a date, else a timestamp with the zone of `like`."""
         return call("as_time_of", self._expr, like)
 
     def _as_before(self, moved: E) -> E:
         return DateTimeMethods(moved).as_time_of(self._expr)
 
     def add(self, number: IntoExpr, unit: str) -> E:
-        """`number` (an expression or an integer) of `unit` later; below 0 earlier."""
+        """The timestamp `number` of `unit` later, below 0 earlier; a date counts as 00:00 UTC."""
         return call("add_interval", self._expr, number, unit)
 
     def offset_by(self, by: str) -> E:
@@ -162,51 +172,51 @@ class DateTimeMethods(Generic[E]):
         return self._as_before(self.add(*parse_duration(by)))
 
     def date_add(self, days: IntoExpr) -> E:
-        """The date `days` later."""
+        """The date `days` later, also of a timestamp; below 0 earlier."""
         return call("date_add", self._expr, days)
 
     def date_sub(self, days: IntoNumber) -> E:
-        """The date `days` earlier."""
+        """The date `days` earlier, also of a timestamp; below 0 later."""
         return call("date_add", self._expr, -days)
 
     def add_months(self, months: IntoExpr) -> E:
         """The date `months` later, its day cut to the length of the month.
 
         >>> from fabric import DataFrame, col
-        >>> days = DataFrame({"d": ["2024-01-31"]}).cast({"d": "date"})
-        >>> days.select(col("d").dt.add_months(1).cast("string")).to_dicts()
-        [{'d': '2024-02-29'}]
+        >>> days = DataFrame({"d": ["2024-01-31"]}).cast("date")
+        >>> days.select(col("d").dt.add_months(1)).to_dicts()
+        [{'d': datetime.date(2024, 2, 29)}]
         """
         return call("add_months", self._expr, months)
 
     # ---- months and weeks
     def trunc(self, unit: str) -> E:
-        """The first date of the ``"week"``, ``"month"``, ``"quarter"`` or ``"year"``."""
+        """The first date of the ``"week"`` (a Monday), ``"month"``, ``"quarter"`` or ``"year"``."""
         return call("trunc", self._expr, unit)
 
     def month_start(self) -> E:
-        """The first day of the month, at the same time of the day, as in Polars."""
+        """The first day of the month at the same time of day, as in Polars."""
         return self._as_before(self.add(1 - self.day(), "day"))
 
     def month_end(self) -> E:
-        """The last day of the month, at the same time of the day, as in Polars."""
+        """The last day of the month at the same time of day, as in Polars."""
         return self._as_before(self.add(self.days_in_month() - self.day(), "day"))
 
     def last_day(self) -> E:
-        """The last date of the month."""
+        """The last date of the month, also of a timestamp; `month_end` keeps the time of day."""
         return call("last_day", self._expr)
 
     def days_in_month(self) -> E:
-        """How many days the month has."""
+        """The number of days of the month, 28 to 31."""
         return DateTimeMethods(self.last_day()).day()
 
     def next_day(self, name: str) -> E:
         """The first date after this one that is a ``"monday"``, ``"tuesday"`` …
 
         >>> from fabric import DataFrame, col
-        >>> days = DataFrame({"d": ["2024-05-06"]}).cast({"d": "date"})
-        >>> days.select(col("d").dt.next_day("monday").cast("string")).to_dicts()
-        [{'d': '2024-05-13'}]
+        >>> days = DataFrame({"d": ["2024-05-06"]}).cast("date")
+        >>> days.select(col("d").dt.next_day("monday")).to_dicts()
+        [{'d': datetime.date(2024, 5, 13)}]
         """
         return call("next_day", self._expr, name)
 
@@ -232,7 +242,9 @@ class DateTimeMethods(Generic[E]):
         return call_of(self._expr, "timestamp_diff", unit, start, self._expr)
 
     def months_between(self, start: IntoExpr, round_off: bool = True) -> E:
-        """The months from `start` to here with a fraction, in months of 31 days."""
+        """The months from `start` to here, a float64 that `round_off` rounds to 8 digits: whole
+        between equal or last days of their months, else with a fraction in months of 31 days.
+        """
         return call("months_between", self._expr, start, round_off)
 
     # ---- zones
@@ -286,7 +298,7 @@ class DateTimeMethods(Generic[E]):
         """As text by a Spark pattern, such as ``"yyyy-MM-dd HH:mm"``; names are English.
 
         >>> from fabric import DataFrame, col
-        >>> days = DataFrame({"d": ["2024-05-06"]}).cast({"d": "date"})
+        >>> days = DataFrame({"d": ["2024-05-06"]}).cast("date")
         >>> days.select(col("d").dt.date_format("EEE d MMM")).to_dicts()
         [{'d': 'Mon 6 May'}]
         """
@@ -302,7 +314,7 @@ class DateTimeMethods(Generic[E]):
         return self.date_format(spark_pattern(format))
 
     def epoch(self, unit: str = "us") -> E:
-        """How many days (``"d"``), ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970, floored.
+        """The days (``"d"``), ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970 UTC, rounded down.
 
         >>> from fabric import DataFrame, col
         >>> df = DataFrame({"t": ["1969-12-31 23:59:59.5"]}).cast({"t": "timestamp"})
@@ -319,28 +331,28 @@ class DateTimeMethods(Generic[E]):
         return methods[unit]()
 
     def unix_date(self) -> E:
-        """Days since 1970-01-01."""
+        """The days since 1970-01-01, an int32; a timestamp with a zone counts by its date there."""
         return call("unix_date", self._expr)
 
     def unix_seconds(self) -> E:
-        """Whole seconds since 1970-01-01 00:00 UTC."""
+        """The whole seconds since 1970-01-01 00:00 UTC, an int64, rounded down."""
         return call("unix_seconds", self._expr)
 
     def unix_millis(self) -> E:
-        """Whole milliseconds since 1970-01-01 00:00 UTC."""
+        """The whole milliseconds since 1970-01-01 00:00 UTC, an int64, rounded down."""
         return call("unix_millis", self._expr)
 
     def unix_micros(self) -> E:
-        """Microseconds since 1970-01-01 00:00 UTC."""
+        """The microseconds since 1970-01-01 00:00 UTC, an int64."""
         return call("unix_micros", self._expr)
 
     # ---- durations
     def total_days(self) -> E:
-        """The whole days of a duration (a timestamp minus another), truncated."""
+        """The whole days of a duration (a timestamp minus another), truncated towards 0."""
         return call("total_days", self._expr)
 
     def total_hours(self) -> E:
-        """The whole hours of a duration, truncated towards 0.
+        """The whole hours of a duration, truncated towards 0; an int64.
 
         >>> from datetime import timedelta
         >>> from fabric import DataFrame, col
@@ -350,19 +362,19 @@ class DateTimeMethods(Generic[E]):
         return call("total_hours", self._expr)
 
     def total_minutes(self) -> E:
-        """The whole minutes of a duration."""
+        """The whole minutes of a duration, truncated towards 0."""
         return call("total_minutes", self._expr)
 
     def total_seconds(self) -> E:
-        """The whole seconds of a duration."""
+        """The whole seconds of a duration, truncated towards 0."""
         return call("total_seconds", self._expr)
 
     def total_milliseconds(self) -> E:
-        """The whole milliseconds of a duration."""
+        """The whole milliseconds of a duration, truncated towards 0."""
         return call("total_milliseconds", self._expr)
 
     def total_microseconds(self) -> E:
-        """The microseconds of a duration."""
+        """The microseconds of a duration, an int64."""
         return call("total_microseconds", self._expr)
 
     # ---- the names Polars and PySpark give the same things
