@@ -53,9 +53,10 @@ class Operators(Expression):
 
     Examples
     --------
-    >>> from fabric import col
-    >>> (col("a") + 1).is_between(2, 5)
-    (col("a") + 1 >= 2) & (col("a") + 1 <= 5)
+    >>> from fabric import DataFrame, col
+    >>> x, nan = col("x"), float("nan")
+    >>> DataFrame({"x": [1, None]}).select(a=x + 1, b=x < nan, c=x.ne_missing(1)).to_dicts()
+    [{'a': 2, 'b': True, 'c': False}, {'a': None, 'b': None, 'c': True}]
     """
 
     __slots__ = ()
@@ -63,14 +64,14 @@ class Operators(Expression):
 
     # ---- arithmetic: int / int is a fraction, // and % floor as in Python, overflow is an error
     def __add__(self, other: IntoExpr) -> Self:
-        """The sum; null where one is null, overflow is an error."""
+        """The sum, of strings both joined; null where one is null, overflow is an error."""
         return call("add", self, other)
 
     def __radd__(self, other: IntoExpr) -> Self:
         return call_of(self, "add", other, self)
 
     def __sub__(self, other: IntoExpr) -> Self:
-        """The difference; null where one is null, overflow is an error."""
+        """The difference, of times a duration; null where one is null, overflow is an error."""
         return call("subtract", self, other)
 
     def __rsub__(self, other: IntoExpr) -> Self:
@@ -84,7 +85,7 @@ class Operators(Expression):
         return call_of(self, "multiply", other, self)
 
     def __truediv__(self, other: IntoExpr) -> Self:
-        """The quotient, of integers a float64; division by 0 is an error."""
+        """The quotient, of integers a float64; null where one is null, error where `other` is 0."""
         return call("divide", self, other)
 
     def __rtruediv__(self, other: IntoExpr) -> Self:
@@ -122,15 +123,15 @@ class Operators(Expression):
 
     # ---- comparison: null compares to null, NaN equals NaN and is the largest
     def __eq__(self, other: object) -> Self:  # type: ignore[override]
-        """True where both are equal; null where one is null."""
+        """True where both are equal, also where both are NaN; null where one is null."""
         return call("eq", self, other)
 
     def __ne__(self, other: object) -> Self:  # type: ignore[override]
-        """True where both differ; null where one is null."""
+        """True where both differ; NaN does not differ from NaN. Null where one is null."""
         return call("ne", self, other)
 
     def __lt__(self, other: IntoExpr) -> Self:
-        """True where the value is below `other`; null where one is null."""
+        """True where the value is below `other`, NaN above all numbers; null where one is null."""
         return call("lt", self, other)
 
     def __le__(self, other: IntoExpr) -> Self:
@@ -138,7 +139,7 @@ class Operators(Expression):
         return call("le", self, other)
 
     def __gt__(self, other: IntoExpr) -> Self:
-        """True where the value is above `other`; null where one is null."""
+        """True where the value is above `other`, NaN above all numbers; null where one is null."""
         return call("gt", self, other)
 
     def __ge__(self, other: IntoExpr) -> Self:
@@ -176,7 +177,7 @@ class Operators(Expression):
         return call_of(self, "or", other, self)
 
     def __invert__(self) -> Self:
-        """True for false and false for true; null stays null."""
+        """True for false and false for true, null for null; a number is a PlanError."""
         return call("not", self)
 
     def __bool__(self) -> NoReturn:
@@ -190,7 +191,7 @@ class Operators(Expression):
 
     # ---- names and types
     def alias(self, name: str) -> Self:
-        """The same values under the output name `name`."""
+        """The same values under the output name `name`; two equal output names are a PlanError."""
         return self._of(plan.Alias(to_node(self), text(name, "alias", "name")))
 
     def cast(self, dtype: DTypeLike, *, strict: bool = True) -> Self:
@@ -213,11 +214,11 @@ class Operators(Expression):
 
     # ---- nulls and membership
     def is_null(self) -> Self:
-        """True where the value is null."""
+        """True where the value is null, false where it is NaN; never null."""
         return call("is_null", self)
 
     def is_not_null(self) -> Self:
-        """True where the value is not null."""
+        """True where the value is not null, also where it is NaN; never null."""
         return call("is_not_null", self)
 
     def is_nan(self) -> Self:
@@ -242,7 +243,7 @@ class Operators(Expression):
         return self._of(plan.IsIn(to_node(self), tuple(to_literal(value) for value in values)))
 
     def isin(self, *values: PythonValue | Iterable[PythonValue]) -> Self:
-        """`is_in` with the values as a list or one by one, as in PySpark."""
+        """`is_in` with the values as a list, a tuple or a set, or one by one, as in PySpark."""
         one = len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset)
         given: Any = values[0] if one else values
         return self.is_in(given)
@@ -284,22 +285,20 @@ class Operators(Expression):
         return call("eq_null_safe", self, other)
 
     def ne_missing(self, other: IntoExpr) -> Self:
-        """Inequality where null equals null and the answer is never null."""
+        """True where both differ; null equals null and the answer is never null."""
         return call("not", call("eq_null_safe", self, other))
 
     # ---- numbers
     def abs(self) -> Self:
-        """The absolute value."""
+        """The absolute value, also of a duration; overflow of the smallest integer is an error."""
         return call("abs", self)
 
     def round(self, decimals: int = 0) -> Self:
         """Rounded half away from zero to `decimals` digits; below 0 to tens, hundreds …
 
         >>> from fabric import DataFrame, col
-        >>> DataFrame({"x": [2.5, -12.5]}).select(col("x").round()).to_dicts()
-        [{'x': 3.0}, {'x': -13.0}]
-        >>> DataFrame({"x": [15]}).select(col("x").round(-1)).to_dicts()
-        [{'x': 20}]
+        >>> DataFrame({"x": [-12.5]}).select(a=col("x").round(), b=col("x").round(-1)).to_dicts()
+        [{'a': -13.0, 'b': -10.0}]
         """
         return call("round", self, decimals)
 
@@ -318,11 +317,16 @@ class Operators(Expression):
 
     # ---- order
     def asc(self) -> Order:
-        """Ascending, nulls first."""
+        """Ascending, nulls first, NaN last; see `desc`."""
         return Order(to_node(self), descending=False, nulls_last=False)
 
     def desc(self) -> Order:
-        """Descending, nulls last."""
+        """Descending, NaN first, nulls last; ``.nulls_first()`` puts them first.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [2, None, 3]}).sort(col("x").desc()).collect().to_pydict()
+        {'x': [3, 2, None]}
+        """
         return Order(to_node(self), descending=True, nulls_last=True)
 
     # ---- texts, as methods of PySpark's columns; a text is that text, `contains` takes no pattern
@@ -336,11 +340,11 @@ class Operators(Expression):
         return call("contains", self, other)
 
     def startswith(self, other: IntoExpr) -> Self:
-        """True where the text begins with `other`."""
+        """True where the text begins with the text or column `other`; see ``.str.starts_with``."""
         return call("starts_with", self, other)
 
     def endswith(self, other: IntoExpr) -> Self:
-        """True where the text ends with `other`."""
+        """True where the text ends with the text or column `other`; see ``.str.ends_with``."""
         return call("ends_with", self, other)
 
     def like(self, other: str) -> Self:
@@ -355,7 +359,7 @@ class Operators(Expression):
         return call("like", self, other)
 
     def ilike(self, other: str) -> Self:
-        """As `like`, of both texts in lower case."""
+        """As `like`, of both texts in lower case; `other` is a constant."""
         return call("ilike", self, other)
 
     def rlike(self, other: str) -> Self:

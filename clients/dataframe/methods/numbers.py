@@ -25,10 +25,11 @@ class NumberMethods(Expression):
     Examples
     --------
     >>> from fabric import DataFrame, col
-    >>> (col("x") ** 2 + col("y") ** 2).sqrt()
+    >>> x = col("x")
+    >>> (x**2 + col("y") ** 2).sqrt()
     (col("x") ** 2 + col("y") ** 2).sqrt()
-    >>> DataFrame({"x": [0.0, None]}).select(a=col("x").cos(), b=col("x").acos()).to_dicts()
-    [{'a': 1.0, 'b': 1.5707963267948966}, {'a': None, 'b': None}]
+    >>> DataFrame({"x": [0, None]}).select(a=x.sin(), b=x.exp(), c=x.acosh(), d=x.log2()).to_dicts()
+    [{'a': 0.0, 'b': 1.0, 'c': nan, 'd': None}, {'a': None, 'b': None, 'c': None, 'd': None}]
     """
 
     __slots__ = ()
@@ -52,19 +53,24 @@ class NumberMethods(Expression):
         return call("cbrt", self)
 
     def exp(self) -> Self:
-        """e to the power of the value."""
+        """e to the power of the value; infinite where the result is too large for a float64."""
         return call("exp", self)
 
     def expm1(self) -> Self:
-        """e to the power of the value, less 1; exact also close to 0."""
+        """e to the power of the value, less 1; exact also close to 0.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1e-20]}).select(a=col("x").expm1(), b=col("x").exp() - 1).to_dicts()
+        [{'a': 1e-20, 'b': 0.0}]
+        """
         return call("expm1", self)
 
     def ln(self) -> Self:
         """The natural logarithm; null at 0 and below.
 
         >>> from fabric import DataFrame, col
-        >>> DataFrame({"x": [1, 0]}).select(col("x").ln()).to_dicts()
-        [{'x': 0.0}, {'x': None}]
+        >>> DataFrame({"x": [1, 0]}).select(a=col("x").ln(), b=col("x").log1p().round(3)).to_dicts()
+        [{'a': 0.0, 'b': 0.693}, {'a': None, 'b': 0.0}]
         """
         return call("ln", self)
 
@@ -78,7 +84,7 @@ class NumberMethods(Expression):
         return call("log10", self)
 
     def log2(self) -> Self:
-        """The logarithm to base 2; null at 0 and below."""
+        """The logarithm to base 2; null at 0 and below, NaN of NaN."""
         return call("log2", self)
 
     def log1p(self) -> Self:
@@ -95,7 +101,7 @@ class NumberMethods(Expression):
         return call("sign", self)
 
     def sin(self) -> Self:
-        """The sine of an angle in radians."""
+        """The sine of an angle in radians; NaN of an infinite value, as of `cos`, `tan`, `cot`."""
         return call("sin", self)
 
     def cos(self) -> Self:
@@ -107,7 +113,7 @@ class NumberMethods(Expression):
         return call("tan", self)
 
     def cot(self) -> Self:
-        """The cotangent of an angle in radians."""
+        """The cotangent of an angle in radians; infinite at 0."""
         return call("cot", self)
 
     def asin(self) -> Self:
@@ -118,8 +124,8 @@ class NumberMethods(Expression):
         """The angle with this cosine, in radians from 0 to pi; NaN outside -1 to 1.
 
         >>> from fabric import DataFrame, col
-        >>> DataFrame({"x": [1, 2]}).select(col("x").acos()).to_dicts()
-        [{'x': 0.0}, {'x': nan}]
+        >>> DataFrame({"x": [1, 2]}).select(a=col("x").acos(), b=col("x").asin()).to_dicts()
+        [{'a': 0.0, 'b': 1.5707963267948966}, {'a': nan, 'b': nan}]
         """
         return call("acos", self)
 
@@ -128,15 +134,15 @@ class NumberMethods(Expression):
         return call("atan", self)
 
     def sinh(self) -> Self:
-        """The hyperbolic sine."""
+        """The hyperbolic sine; infinite where the result is too large for a float64."""
         return call("sinh", self)
 
     def cosh(self) -> Self:
-        """The hyperbolic cosine."""
+        """The hyperbolic cosine, at least 1."""
         return call("cosh", self)
 
     def tanh(self) -> Self:
-        """The hyperbolic tangent."""
+        """The hyperbolic tangent, from -1 to 1."""
         return call("tanh", self)
 
     def asinh(self) -> Self:
@@ -148,7 +154,7 @@ class NumberMethods(Expression):
         return call("acosh", self)
 
     def atanh(self) -> Self:
-        """The inverse hyperbolic tangent; NaN outside -1 to 1."""
+        """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
         return call("atanh", self)
 
     def degrees(self) -> Self:
@@ -299,27 +305,28 @@ class NumberMethods(Expression):
         return call("lt", self._size(), math.inf)
 
     def is_infinite(self) -> Self:
-        """True where the value is infinite; null where it is null."""
+        """True where the value is infinite, also below 0; false of NaN, null of null."""
         return call("eq", self._size(), math.inf)
 
     def _size(self) -> Self:
         return call("abs", self._of(plan.Cast(to_node(self), pa.float64())))
 
     def bitwise_and(self, other: IntoExpr) -> Self:
-        """The bits that both integers have.
+        """The bits that both integers have; a boolean, a float or a uint64 is a PlanError.
 
         >>> from fabric import DataFrame, col
-        >>> DataFrame({"x": [0b101]}).select(col("x").bitwise_and(0b110)).to_dicts()
-        [{'x': 4}]
+        >>> df, x = DataFrame({"x": [5]}), col("x")
+        >>> df.select(a=x.bitwise_and(6), b=x.bitwise_or(6), c=x.bitwise_xor(6)).to_dicts()
+        [{'a': 4, 'b': 7, 'c': 3}]
         """
         return call("bitwise_and", self, other)
 
     def bitwise_or(self, other: IntoExpr) -> Self:
-        """The bits that at least one of both integers has."""
+        """The bits that at least one of both integers has; see `bitwise_and`."""
         return call("bitwise_or", self, other)
 
     def bitwise_xor(self, other: IntoExpr) -> Self:
-        """The bits that just one of both integers has."""
+        """The bits that just one of both integers has; see `bitwise_and`."""
         return call("bitwise_xor", self, other)
 
     def bitwise_not(self) -> Self:
@@ -332,20 +339,26 @@ class NumberMethods(Expression):
         return call("bitwise_not", self)
 
     def shift_left(self, n_bits: IntoExpr) -> Self:
-        """The bits moved `n_bits` to the left; an int32 or int64."""
+        """The bits shifted `n_bits` to the left, modulo 64 (of an int32 modulo 32); never an error.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": [1, 5]}).select(col("x").shift_left(65)).to_dicts()
+        [{'x': 2}, {'x': 10}]
+        """
         return call("shift_left", self, n_bits)
 
     def shift_right(self, n_bits: IntoExpr) -> Self:
-        """The bits moved `n_bits` to the right, the sign kept.
+        """The bits shifted `n_bits` to the right; the sign stays, unlike in `shift_right_unsigned`.
 
         >>> from fabric import DataFrame, col
-        >>> DataFrame({"x": [-8]}).select(col("x").shift_right(1)).to_dicts()
-        [{'x': -4}]
+        >>> df, x = DataFrame({"x": [-8]}), col("x")
+        >>> df.select(a=x.shift_right(1), b=x.shift_right_unsigned(1)).to_dicts()
+        [{'a': -4, 'b': 9223372036854775804}]
         """
         return call("shift_right", self, n_bits)
 
     def shift_right_unsigned(self, n_bits: IntoExpr) -> Self:
-        """The bits moved `n_bits` to the right, filled up with zeros."""
+        """The bits shifted `n_bits` to the right, filled with zeros; see `shift_right`."""
         return call("shift_right_unsigned", self, n_bits)
 
     def bit_count(self) -> Self:

@@ -135,7 +135,13 @@ class WindowMethods(Expression):
         return call("subtract", call("divide", self, self.shift(n)), 1)
 
     def first_value(self, ignore_nulls: bool = False) -> Self:
-        """The first value of the frame, with `ignore_nulls` the first that is not null."""
+        """The first value of the frame; with `ignore_nulls` the first that is not null.
+
+        >>> from fabric import DataFrame, col
+        >>> known = col("x").first_value(ignore_nulls=True).over(order_by="t")
+        >>> DataFrame({"t": [1, 2, 3], "x": [None, 5, 6]}).select("t", y=known).sort("t").to_dicts()
+        [{'t': 1, 'y': None}, {'t': 2, 'y': 5}, {'t': 3, 'y': 5}]
+        """
         return _placed("first_value", self, (), ignore_nulls)
 
     def last_value(self, ignore_nulls: bool = False) -> Self:
@@ -175,15 +181,21 @@ class WindowMethods(Expression):
         return _running("sum", self)
 
     def cum_min(self) -> Self:
-        """The smallest value up to the row; null where the value is null."""
+        """The smallest value up to the row; null where the value is null.
+
+        >>> from fabric import DataFrame, col
+        >>> y = col("x").cum_min().over(order_by="t")
+        >>> DataFrame({"t": [1, 2, 3], "x": [5, None, 3]}).select("t", y=y).sort("t").to_dicts()
+        [{'t': 1, 'y': 5}, {'t': 2, 'y': None}, {'t': 3, 'y': 3}]
+        """
         return _running("min", self)
 
     def cum_max(self) -> Self:
-        """The largest value up to the row; null where the value is null."""
+        """The largest value up to the row, NaN above all numbers; null where the value is null."""
         return _running("max", self)
 
     def cum_mean(self) -> Self:
-        """The mean of all values up to the row; null where the value is null."""
+        """The mean of all values up to the row, a float64; null where the value is null."""
         return _running("mean", self)
 
     def cum_count(self) -> Self:
@@ -211,19 +223,19 @@ class WindowMethods(Expression):
         return _rolling("sum", self, window_size, min_samples)
 
     def rolling_mean(self, window_size: int, *, min_samples: int | None = None) -> Self:
-        """The mean of the last `window_size` rows; see `rolling_sum`."""
+        """The mean of the last `window_size` rows, a float64; for nulls see `rolling_sum`."""
         return _rolling("mean", self, window_size, min_samples)
 
     def rolling_min(self, window_size: int, *, min_samples: int | None = None) -> Self:
-        """The smallest of the last `window_size` rows; see `rolling_sum`."""
+        """The smallest of the last `window_size` rows; for nulls see `rolling_sum`."""
         return _rolling("min", self, window_size, min_samples)
 
     def rolling_max(self, window_size: int, *, min_samples: int | None = None) -> Self:
-        """The largest of the last `window_size` rows; see `rolling_sum`."""
+        """The largest of the last `window_size` rows; for nulls see `rolling_sum`."""
         return _rolling("max", self, window_size, min_samples)
 
     def rolling_std(self, window_size: int, *, min_samples: int | None = None) -> Self:
-        """The sample standard deviation of the last `window_size` rows; see `rolling_sum`."""
+        """The sample standard deviation of the last `window_size` rows; null of one value."""
         return _rolling("std", self, window_size, min_samples)
 
     def rolling_var(self, window_size: int, *, min_samples: int | None = None) -> Self:

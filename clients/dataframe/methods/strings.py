@@ -38,23 +38,26 @@ class StringMethods(PatternMethods[E]):
 
     Examples
     --------
-    >>> from fabric import col
-    >>> col("carrier").str.to_uppercase().str.starts_with("A")
-    col("carrier").str.upper().str.starts_with("A")
+    >>> from fabric import DataFrame, col
+    >>> df, text = DataFrame({"x": ["xy Né"]}), col("x").str
+    >>> df.select(a=text.lower(), b=text.reverse(), c=text.initcap(), d=text.right(2)).to_dicts()
+    [{'a': 'xy né', 'b': 'éN yx', 'c': 'Xy Né', 'd': 'Né'}]
+    >>> df.select(a=text.translate("xyé", "ab"), b=text.strip_chars("yx ")).to_dicts()
+    [{'a': 'ab N', 'b': 'Né'}]
     """
 
     __slots__ = ()
 
     def upper(self) -> E:
-        """In upper case."""
+        """The string in upper case by Unicode's rules: ``"ß"`` becomes ``"SS"``."""
         return call("upper", self._expr)
 
     def lower(self) -> E:
-        """In lower case."""
+        """The string in lower case by Unicode's rules."""
         return call("lower", self._expr)
 
     def length(self) -> E:
-        """How many characters; `len_bytes` counts bytes.
+        """The number of characters, an int32; `len_bytes` counts bytes.
 
         >>> from fabric import DataFrame, col
         >>> df = DataFrame({"x": ["né"]})
@@ -64,7 +67,7 @@ class StringMethods(PatternMethods[E]):
         return call("length", self._expr)
 
     def len_bytes(self) -> E:
-        """How many bytes in UTF-8."""
+        """The number of bytes in UTF-8, an int32; see `length`."""
         return call("length", self._expr.cast("binary"))
 
     def trim(self, characters: IntoText | None = None) -> E:
@@ -77,40 +80,40 @@ class StringMethods(PatternMethods[E]):
         return self._trimmed("trim", characters)
 
     def ltrim(self, characters: IntoText | None = None) -> E:
-        """Without spaces, or any of `characters`, at the beginning."""
+        """The string without leading spaces, or any of `characters`; by default tabs stay."""
         return self._trimmed("ltrim", characters)
 
     def rtrim(self, characters: IntoText | None = None) -> E:
-        """Without spaces, or any of `characters`, at the end."""
+        """The string without trailing spaces, or any of `characters`; by default tabs stay."""
         return self._trimmed("rtrim", characters)
 
     def _trimmed(self, function: str, characters: IntoText | None) -> E:
         return call(function, self._expr, *([] if characters is None else [characters]))
 
     def strip_chars(self, characters: IntoText | None = None) -> E:
-        """Without white space of any kind, or any of `characters`, at both ends."""
+        """The string without white space, or any of `characters` in any order, at both ends."""
         return self.trim(_WHITE if characters is None else characters)
 
     def strip_chars_start(self, characters: IntoText | None = None) -> E:
-        """Without white space of any kind, or any of `characters`, at the beginning."""
+        """The string without white space, or any of `characters`, at the beginning."""
         return self.ltrim(_WHITE if characters is None else characters)
 
     def strip_chars_end(self, characters: IntoText | None = None) -> E:
-        """Without white space of any kind, or any of `characters`, at the end."""
+        """The string without white space, or any of `characters`, at the end."""
         return self.rtrim(_WHITE if characters is None else characters)
 
     def strip_prefix(self, prefix: IntoText) -> E:
-        """Without `prefix`, where the string begins with it.
+        """The string without one `prefix`, where the string begins with it.
 
-        >>> from fabric import col
-        >>> col("x").str.strip_prefix("ab")
-        when(col("x").str.starts_with("ab")).then(col("x").str.substring(3)).otherwise(col("x"))
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["ababc", "c"]}).select(col("x").str.strip_prefix("ab")).to_dicts()
+        [{'x': 'abc'}, {'x': 'c'}]
         """
         rest = call("substring", self._expr, _after(prefix), _REST)
         return self._instead(rest, self.starts_with(prefix), prefix)
 
     def strip_suffix(self, suffix: IntoText) -> E:
-        """Without `suffix`, where the string ends with it."""
+        """The string without one `suffix`, where the string ends with it."""
         n_left_out = len(suffix) if isinstance(suffix, str) else call("length", suffix)
         n_kept = self.length() - n_left_out
         return self._instead(self._first(n_kept), self.ends_with(suffix), suffix)
@@ -151,19 +154,19 @@ class StringMethods(PatternMethods[E]):
         return self.substring(start, _REST if length is None else length)
 
     def head(self, n: IntoNumber) -> E:
-        """The first `n` characters; below 0 all but the last ones.
+        """The first `n` characters; a negative `n` drops that many from the end. See also `tail`.
 
         >>> from fabric import DataFrame, col
-        >>> df = DataFrame({"x": ["abcde"]})
-        >>> df.select(a=col("x").str.head(2), b=col("x").str.head(-2)).to_dicts()
-        [{'a': 'ab', 'b': 'abc'}]
+        >>> x = col("x").str
+        >>> DataFrame({"x": ["abcde"]}).select(a=x.head(2), b=x.head(-2), c=x.tail(-2)).to_dicts()
+        [{'a': 'ab', 'b': 'abc', 'c': 'cde'}]
         """
         if isinstance(n, Operators):
             return self._first(case(n >= 0, n, self.length() + n))
         return self._first(n if n >= 0 else self.length() + n)
 
     def tail(self, n: IntoNumber) -> E:
-        """The last `n` characters; below 0 all but the first ones."""
+        """The last `n` characters; a negative `n` drops that many from the start; see `head`."""
         if isinstance(n, Operators):
             some = case(n != 0, case(n > 0, -n, 1 - n), 1)
             return self.substring(some, case(n != 0, _REST, n))
@@ -172,32 +175,33 @@ class StringMethods(PatternMethods[E]):
         return self.substring(-n if n > 0 else 1 - n)
 
     def left(self, n: IntoNumber) -> E:
-        """The first `n` characters, none below 0, as in SQL."""
+        """The first `n` characters, as in SQL; an empty string for an `n` below 1."""
         return self.head(call("greatest", n, 0) if isinstance(n, Operators) else max(n, 0))
 
     def right(self, n: IntoNumber) -> E:
-        """The last `n` characters, none below 0, as in SQL."""
+        """The last `n` characters, as in SQL; an empty string for an `n` below 1."""
         return self.tail(call("greatest", n, 0) if isinstance(n, Operators) else max(n, 0))
 
     def lpad(self, length: IntoNumber, fill: IntoText = " ") -> E:
-        """Filled up at the beginning to `length` characters, or cut to them; `pad_start` cuts none.
+        """The string filled up at the start to `length` characters, or cut; `pad_start` never cuts.
 
         >>> from fabric import DataFrame, col
-        >>> DataFrame({"x": ["7", "12345"]}).select(col("x").str.lpad(3, "0")).to_dicts()
-        [{'x': '007'}, {'x': '123'}]
+        >>> x = col("x").str
+        >>> DataFrame({"x": ["1234"]}).select(a=x.lpad(3, "0"), b=x.pad_start(3, "0")).to_dicts()
+        [{'a': '123', 'b': '1234'}]
         """
         return call("lpad", self._expr, length, fill)
 
     def rpad(self, length: IntoNumber, fill: IntoText = " ") -> E:
-        """Filled up at the end to `length` characters, or cut to them."""
+        """The string filled up at the end to `length` characters, or cut; `pad_end` never cuts."""
         return call("rpad", self._expr, length, fill)
 
     def pad_start(self, length: IntoNumber, fill_char: IntoText = " ") -> E:
-        """Filled up at the beginning to at least `length` characters."""
+        """The string filled up at the start to at least `length` characters; see `lpad`."""
         return self.lpad(self._at_least(length), fill_char)
 
     def pad_end(self, length: IntoNumber, fill_char: IntoText = " ") -> E:
-        """Filled up at the end to at least `length` characters."""
+        """The string filled up at the end to at least `length` characters; `rpad` also cuts."""
         return self.rpad(self._at_least(length), fill_char)
 
     def _at_least(self, length: IntoNumber) -> E:
@@ -220,19 +224,19 @@ class StringMethods(PatternMethods[E]):
         return case(signed, filled, self.pad_start(length, "0"))
 
     def repeat(self, n_times: IntoNumber) -> E:
-        """The string `n_times` in a row; empty when that is below 1."""
+        """The string `n_times` in a row; empty for `n_times` below 1."""
         return call("repeat", self._expr, n_times)
 
     def reverse(self) -> E:
-        """The characters backwards."""
+        """The characters in reverse order; an accent that is its own code point moves too."""
         return call("reverse", self._expr)
 
     def initcap(self) -> E:
-        """Each word, between spaces, with a capital and the rest in lower case."""
+        """Each word, between spaces, with a capital first letter and the rest in lower case."""
         return call("initcap", self._expr)
 
     def translate(self, old: IntoText, new: IntoText) -> E:
-        """Each character of `old` replaced by the one at its place in `new`, or left out."""
+        """Each character of `old` becomes the one at its place in `new`, or is left out."""
         return call("translate", self._expr, old, new)
 
     def instr(self, text: IntoText) -> E:
@@ -267,15 +271,15 @@ class StringMethods(PatternMethods[E]):
         return call("split_part", self._expr, by, number)
 
     def levenshtein(self, other: IntoText) -> E:
-        """How many characters to add, drop or change to make one string of the other."""
+        """The number of characters to add, drop or change to get the other string, an int32."""
         return call("levenshtein", self._expr, other)
 
     def soundex(self) -> E:
-        """How an English word sounds: a letter and three digits."""
+        """The Soundex code of an English word: a letter and three digits; else the word itself."""
         return call("soundex", self._expr)
 
     def encode(self, encoding: str = "utf-8") -> E:
-        """The bytes ("utf-8"), or their text in "hex" or "base64"."""
+        """The UTF-8 bytes as binary ("utf-8"), or as a string in "hex" (lower case) or "base64"."""
         match encoding.lower():
             case "utf-8" | "utf8":
                 return self._expr.cast("binary")
@@ -286,9 +290,9 @@ class StringMethods(PatternMethods[E]):
         raise PlanError(f"encode knows utf-8, hex and base64, got {encoding!r}")
 
     def decode(self, encoding: str, *, strict: bool = True) -> E:
-        """The bytes that a text in "hex" or "base64" stands for, as in Polars.
+        """The bytes, a binary, that a string in "hex" or "base64" stands for, as in Polars.
 
-        A text that is not in this encoding fails the job; without `strict` it is null.
+        A string not in this encoding fails the job; not `strict`, it and unpadded base64 are null.
         """
         functions = {"hex": "decode_hex", "base64": "unbase64"}
         if encoding not in functions:
@@ -301,15 +305,15 @@ class StringMethods(PatternMethods[E]):
         return case(is_even, call("unhex", self._expr))
 
     def starts_with(self, prefix: IntoText) -> E:
-        """True where the string begins with `prefix`."""
+        """True where the string begins with `prefix`, a plain text or a column."""
         return call("starts_with", self._expr, prefix)
 
     def ends_with(self, suffix: IntoText) -> E:
-        """True where the string ends with `suffix`."""
+        """True where the string ends with `suffix`, a plain text or a column."""
         return call("ends_with", self._expr, suffix)
 
     def concat(self, *others: IntoText) -> E:
-        """The string with `others` after it; null when any of them is null."""
+        """The string followed by `others`; null where any of them is null. Cast numbers before."""
         return call("concat", self._expr, *others)
 
     def to_date(self, format: str | None = None, *, strict: bool = True) -> E:
@@ -342,6 +346,10 @@ class StringMethods(PatternMethods[E]):
         a `time_zone`, whose clocks show the text. A text that does not fit fails the job, or is
         null when not `strict`; nor does one with an offset or a zone, unless the format says so:
         for ISO 8601 write ``.cast("timestamp")``.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"x": ["1.5.2024"]}).select(col("x").str.to_datetime("%d.%m.%Y")).to_dicts()
+        [{'x': datetime.datetime(2024, 5, 1, 0, 0)}]
         """
         if format is None:
             zoned = call("pattern_contains", self._expr, _ZONE)
@@ -362,7 +370,7 @@ class StringMethods(PatternMethods[E]):
         return DateTimeMethods(found).replace_time_zone(time_zone, ambiguous=ambiguous)
 
     def strptime(self, dtype: DTypeLike, format: str | None = None, *, strict: bool = True) -> E:
-        """Parsed as a `dtype`, a date or a timestamp; see `to_date` and `to_datetime`."""
+        """Parsed as `dtype`, a date or a timestamp, which may have a zone; see `to_datetime`."""
         wanted = to_dtype(dtype)
         if pa.types.is_date(wanted):
             return self.to_date(format, strict=strict)
