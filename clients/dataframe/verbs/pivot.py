@@ -96,19 +96,46 @@ class PivotedGroupBy(Generic[F]):
         return self._frame._then(pivoted(self._frame._node, self._keys, self._on, columns))
 
     def sum(self, *columns: str) -> F:
-        """The sums of `columns` for each value."""
+        """The sums of `columns` for each value; null where a group has no such row, or only nulls.
+
+        A `PlanError` without `columns`; of several the columns are ``value_name``.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a"], "m": ["x", "x"], "v": [1, 4], "w": [0, 2]})
+        >>> pivoted = df.group_by("k").pivot("m", ["x", "y"])
+        >>> pivoted.sum("v").to_dicts(), pivoted.sum("v", "w").columns
+        ([{'k': 'a', 'x': 5, 'y': None}], ['k', 'x_v', 'x_w', 'y_v', 'y_w'])
+        """
         return self._each("sum", columns)
 
     def mean(self, *columns: str) -> F:
-        """The means of `columns` for each value."""
+        """The means of `columns` for each value; see `sum`.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a"], "m": ["x", "x"], "v": [1, 4]})
+        >>> df.group_by("k").pivot("m", ["x", "y"]).mean("v").to_dicts()
+        [{'k': 'a', 'x': 2.5, 'y': None}]
+        """
         return self._each("mean", columns)
 
     def min(self, *columns: str) -> F:
-        """The smallest of `columns` for each value."""
+        """The smallest of `columns` for each value; see `sum`.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a"], "m": ["x", "x"], "v": [1, 4]})
+        >>> df.group_by("k").pivot("m", ["x", "y"]).min("v").to_dicts()
+        [{'k': 'a', 'x': 1, 'y': None}]
+        """
         return self._each("min", columns)
 
     def max(self, *columns: str) -> F:
-        """The largest of `columns` for each value."""
+        """The largest of `columns` for each value; see `sum`.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a"], "m": ["x", "x"], "v": [1, 4]})
+        >>> df.group_by("k").pivot("m", ["x", "y"]).max("v").to_dicts()
+        [{'k': 'a', 'x': 4, 'y': None}]
+        """
         return self._each("max", columns)
 
     def count(self) -> F:
