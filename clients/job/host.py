@@ -28,6 +28,19 @@ class Partition:
 
     `ticket` is what ``do_get`` takes at each of `locations`; it expires, the descriptor does not.
     A pipelined exchange is tapped: rows come from the next batch on, while the job runs.
+
+    Examples
+    --------
+    >>> import fabric, pyarrow.flight as flight
+    >>> with fabric.connect(serve=True) as session:
+    ...     job = session.submit(fabric.DataFrame({"a": [1, 2]})).wait()
+    ...     (part,) = job.partitions()
+    ...     token = (b"authorization", b"Bearer " + session.token.encode())
+    ...     with flight.connect(part.locations[0]) as client:
+    ...         rows = client.do_get(flight.Ticket(part.ticket),
+    ...                              flight.FlightCallOptions(headers=[token]))
+    ...         print(part.number, rows.read_all().to_pydict())
+    0 {'a': [1, 2]}
     """
 
     number: int
@@ -39,6 +52,11 @@ class Partition:
         """Python that reads this partition with plain pyarrow; the token is in FABRIC_TOKEN.
 
         With TLS the file of the roots is in FABRIC_TLS_ROOTS.
+
+        >>> path = ("job", "job-1", "scan_1", "0")
+        >>> part = Partition(number=0, path=path, locations=("grpc+tcp://a:815",), ticket=b"t")
+        >>> print(part.snippet().splitlines()[1])
+        client = flight.connect('grpc+tcp://a:815')
         """
         path, url, tls = ", ".join(map(repr, self.path)), self.locations[0], ""
         if url.startswith(TLS):

@@ -54,32 +54,67 @@ class Job:
     # ---- facts
     @property
     def id(self) -> str:
-        """The job's id: the second element of its Flight descriptors."""
+        """The job's id: the second element of its Flight descriptors.
+
+        >>> from fabric import DataFrame
+        >>> job = DataFrame({"a": [1, 2]}).submit().wait()
+        >>> job.session.job(job.id).rows
+        2
+        """
         return self._status.job_id
 
     @property
     def name(self) -> str:
-        """The name it was submitted under."""
+        """The name it was submitted under; ``job`` where none was given.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2]}).submit("two rows").name, DataFrame({"a": [1]}).submit().name
+        ('two rows', 'job')
+        """
         return self._status.name
 
     @property
     def result_path(self) -> str:
-        """The node path whose partitions are the result; empty when the job writes elsewhere."""
+        """The node path whose partitions are the result; of a job that writes, that of its sink.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": [1, 2]}).filter(col("a") > 1).submit().result_path
+        'filter_1'
+        """
         return self._status.result_path
 
     @property
     def rows(self) -> int:
-        """Rows of the result, or rows written, once finished."""
+        """Rows of the result, or rows written, as this handle heard last; 0 until it has finished.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2]}).submit().wait().rows
+        2
+        """
         return self._status.result_rows
 
     @property
     def last(self) -> pb.JobStatus:
-        """What this handle heard last; asks nobody."""
+        """What this handle heard last; asks nobody. `status` asks the coordinator.
+
+        >>> from fabric import DataFrame
+        >>> job = DataFrame({"a": [1, 2]}).submit().wait()
+        >>> job.last.result_rows, [stage.node_path for stage in job.last.stages]
+        (2, ['scan_1'])
+        """
         return self._status
 
     @property
     def status(self) -> Status:
-        """What the coordinator says now: stages, rows, seconds, error; it prints as text."""
+        """What the coordinator says now: stages, rows, seconds, error; it prints as text.
+
+        Of a job that has ended it is what this handle heard last.
+
+        >>> from fabric import DataFrame
+        >>> status = DataFrame({"a": [1, 2]}).submit().wait().status
+        >>> status.result_rows, status.stages[0].finished
+        (2, 1)
+        """
         return Status(self._now())
 
     def _now(self) -> pb.JobStatus:
@@ -157,13 +192,38 @@ class Job:
         return self._stopped(self.session.control.cancel)
 
     def release(self) -> Job:
-        """Drop its partitions on every agent; they can't be read any more."""
+        """Drop its partitions on every agent; a job that runs is cancelled first.
+
+        Its rows, tasks and plan can't be read any more, nor can it run again: a `NotFoundError`.
+
+        >>> from fabric import DataFrame
+        >>> job = DataFrame({"a": [1, 2]}).submit().wait()
+        >>> job.release().state
+        'released'
+        >>> job.collect()
+        Traceback (most recent call last):
+          ...
+        fabric.errors.NotFoundError: ...
+        """
         return self._stopped(self.session.control.release)
 
     def restart(self, from_: str = "") -> Job:
         """Run it again once it has ended: from node `from_` on, or what is not there any more.
 
         Whatever is materialised before that is read again, not computed. Returns at once.
+
+        Raises
+        ------
+        ConfigError
+            It still runs.
+        NotFoundError
+            It has no node `from_`, or it was released.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"a": [1, 2]}).filter(col("a") > 1)
+        >>> job = df.submit().wait()
+        >>> job.restart(from_="filter_1").wait().rows
+        1
         """
         if not may_change(f"restart of {self.id}"):
             return self
@@ -172,7 +232,14 @@ class Job:
         return self
 
     def collect(self) -> pa.Table:
-        """Wait, then all rows as one Arrow table; raises as `wait` does."""
+        """Wait, then all rows as one Arrow table; raises as `wait` does.
+
+        A job that writes has one row: how many ``rows`` it wrote.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2]}).submit().collect().to_pydict()
+        {'a': [1, 2]}
+        """
         self.wait()
         return pa.Table.from_batches(self.session.result_batches(self._status), self._schema())
 
@@ -200,6 +267,17 @@ class Job:
         Those of a pipelined exchange are taps, for as long as the job runs: they give rows from the
         next batch on. A slow reader skips rows (``app_metadata`` counts them); with `lossless` the
         job waits for it instead, at most as long as an agent waits for a silent client.
+
+        Raises
+        ------
+        NotFoundError
+            There are none at `node_path`, or an embedded session was opened without `serve`.
+
+        >>> import fabric
+        >>> with fabric.connect(serve=True) as session:
+        ...     job = session.submit(fabric.DataFrame({"a": [1, 2]})).wait()
+        ...     [(one.number, one.path[2:]) for one in job.partitions()]
+        [(0, ('scan_1', '0'))]
         """
         return self.session.partitions(self._now(), node_path or self.result_path, lossless)
 
@@ -213,33 +291,74 @@ class Job:
         return list(self.session.control.list_tasks(pb.JobRequest(job_id=self.id)).tasks)
 
     def checkpoints(self) -> list[pb.CheckpointStatus]:
-        """Of a stream: those that are kept, those given up lately, and the one under way."""
+        """Of a stream: those that are kept, those given up lately, and the one under way.
+
+        Oldest first; ``state`` says which it is. A job that is no stream has none.
+
+        >>> from fabric import DataFrame, streams
+        >>> job = streams.generator(n_rows=9).write_stream(streams.to_blackhole()).wait()
+        >>> [one.state for one in job.checkpoints()]
+        ['published']
+        >>> DataFrame({"a": [1, 2]}).submit().wait().checkpoints()
+        []
+        """
         request = pb.CheckpointsRequest(job_id=self.id)
         return list(self.session.control.list_checkpoints(request).checkpoints)
 
     def checkpoint(self, number: int) -> pb.CheckpointStatus:
-        """One of them, with what each task has in it; `NotFoundError` when it is not known."""
+        """One of them, with what each task has in it; `NotFoundError` when it is not known.
+
+        >>> from fabric import streams
+        >>> job = streams.generator(n_rows=9).write_stream(streams.to_blackhole()).wait()
+        >>> [one] = job.checkpoints()
+        >>> job.checkpoint(one.checkpoint).state
+        'published'
+        """
         request = pb.CheckpointsRequest(job_id=self.id, checkpoint=number)
         (found,) = self.session.control.list_checkpoints(request).checkpoints
         return found
 
     def events(self, last: int = 1000) -> list[pb.EventRecord]:
-        """The `last` things that happened to it, oldest first."""
+        """The `last` things that happened to it, oldest first.
+
+        >>> from fabric import DataFrame
+        >>> [event.kind for event in DataFrame({"a": [1, 2]}).submit().wait().events()]
+        ['job submitted', 'job finished']
+        """
         request = pb.EventsRequest(job_id=self.id, last=last)
         return list(self.session.control.list_events(request).events)
 
     def logs(self) -> list[dict[str, Any]]:
-        """What agents logged about it lately, oldest first: its tasks, prints of functions."""
+        """What agents logged about it lately, oldest first: its tasks, prints of functions.
+
+        Each line is a dict whose ``event`` says what happened, with ``level`` and ``timestamp`` as
+        texts. In an embedded session the coordinator's lines are there, too.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2]}).submit("two rows").wait().logs()[0]["event"]
+        'job submitted'
+        """
         return self.session.logs(self.id)
 
     def plan(self) -> pb.ExplainReply:
-        """Its plan and stages as they run, also after they were planned anew."""
+        """Its plan and stages as they run, also after they were planned anew.
+
+        Texts: ``optimised`` is the plan, ``stages`` how it runs, ``svg`` a picture of it.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2]}).submit().wait().plan().optimised
+        'scan_1: DataFrame(2 rows) -> a: int64'
+        """
         return self.session.control.job_plan(pb.JobRequest(job_id=self.id))
 
     def explain(self) -> str:
         """The stages as they run: tasks, rows, bytes, and the worst task's waiting for room.
 
         Below a stage: what was changed of it when the sizes of its input had been measured.
+
+        >>> from fabric import DataFrame
+        >>> print(DataFrame({"a": [1, 2]}).submit().wait().explain().splitlines()[1])
+          stage 0 scan_1: 1 of 1 tasks, 2 rows, 16 bytes
         """
         return str(self.status)
 

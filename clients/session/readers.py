@@ -19,7 +19,21 @@ if TYPE_CHECKING:
 
 
 class Readers:
-    """What a session can read; the frames run on it."""
+    """What a session can read; the frames run on it.
+
+    Each method is the function of `fabric` of that name, without its `session`.
+
+    Examples
+    --------
+    >>> import fabric, tempfile
+    >>> with fabric.connect() as session, tempfile.TemporaryDirectory() as folder:
+    ...     df = session.read_arrow({"a": [1, 2]})
+    ...     _ = df.write_parquet(folder + "/rows"), df.write_dataset("rows")
+    ...     print(session.read_parquet(folder + "/rows", columns="a").to_dicts())
+    ...     print(session.read_dataset("rows").count())
+    [{'a': 1}, {'a': 2}]
+    2
+    """
 
     @property
     def _here(self) -> Session:

@@ -188,12 +188,29 @@ class Session(Readers, ABC):
         return Job(self, status, drops_late(given.root))
 
     def explain(self, plan: Plan | DataFrame) -> pb.ExplainReply:
-        """What the coordinator would do with a plan; starts nothing."""
+        """What the coordinator would do with a plan; starts nothing.
+
+        Texts: the ``plan`` as given and ``optimised``, its ``stages``, the ``rules`` that fired;
+        ``svg`` is a picture.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     session.explain(fabric.DataFrame({"a": [1, 2]})).optimised
+        'scan_1: DataFrame(2 rows) -> a: int64'
+        """
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
         return self._open_control().explain(self._request(given, "", None))
 
     def jobs(self, last: int = 0) -> list[Job]:
-        """The `last` jobs the coordinator remembers (0: all of them), oldest first."""
+        """The `last` jobs the coordinator remembers (0: all of them), oldest first.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     for name in ("one", "two", "three"):
+        ...         _ = session.submit(fabric.DataFrame({"a": [1]}), name)
+        ...     [job.name for job in session.jobs(last=2)]
+        ['two', 'three']
+        """
         found = self._open_control().list_jobs(pb.ListRequest(limit=last))
         return [Job(self, one) for one in found.jobs]
 
@@ -211,15 +228,37 @@ class Session(Readers, ABC):
         raise NotFoundError(f"there is no job {job_id!r} here; `fabric jobs` lists them")
 
     def agents(self, *, lost: bool = False) -> list[pb.AgentStatus]:
-        """Every agent that is there; with `lost` those that were lost lately, too, as "failed"."""
+        """Every agent that is there; with `lost` those that were lost lately, too, as "failed".
+
+        Each has an ``agent_id``, an ``address``, a ``state``, its ``slots`` and ``running_tasks``.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     len(session.agents())
+        1
+        """
         return list(self._open_control().list_agents(pb.ListRequest(lost=lost)).agents)
 
     def logs(self, job_id: str) -> list[dict[str, Any]]:
-        """What agents logged about a job lately, oldest first: tasks, prints of functions."""
+        """What agents logged about a job lately, oldest first: tasks, prints of functions.
+
+        See `Job.logs`; of a job that nobody knows there is nothing.
+        """
         return lines_of(job_id)
 
     def drain(self, agent_id: str, *, undo: bool = False) -> pb.AgentStatus:
-        """Give an agent no further tasks, and move what it holds to others; or `undo` that."""
+        """Give an agent no further tasks, and move what it holds to others; or `undo` that.
+
+        Returns how the agent is then: its ``state`` is ``draining``, and ``drained`` in the end.
+        `NotFoundError` where there is none of that id.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     (agent,) = session.agents()
+        ...     _ = session.drain(agent.agent_id)
+        ...     session.drain(agent.agent_id, undo=True).state
+        'active'
+        """
         if not may_change(f"drain({agent_id!r})"):
             return pb.AgentStatus(agent_id=agent_id)
         control, request = self._open_control(), pb.AgentRequest(agent_id=agent_id)
@@ -238,7 +277,7 @@ class Session(Readers, ABC):
         return sorted(location.name for location in self.dataset_list().datasets)
 
     def dataset_schema(self, name: str) -> pa.Schema:
-        """Columns of a dataset; `NotFoundError` with the names there are."""
+        """Columns of a dataset, see `datasets`; `NotFoundError` with the names there are."""
         known = {location.name: location for location in self.dataset_list().datasets}
         if name not in known:
             raise NotFoundError(
@@ -247,22 +286,38 @@ class Session(Readers, ABC):
         return pa.ipc.read_schema(pa.py_buffer(known[name].schema))
 
     def drop_dataset(self, name: str) -> None:
-        """Remove a dataset and its files on every agent."""
+        """Remove a dataset and its files on every agent; `NotFoundError` where there is none.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     _ = session.read_arrow({"a": [1]}).write_dataset("small")
+        ...     session.drop_dataset("small")
+        ...     session.datasets()
+        []
+        """
         request = pb.DatasetRequest(drop=pb.DatasetDrop(name=name))
         if may_change(f"drop_dataset({name!r})"):
             self._open_control().dataset(request)
 
     def dataset_list(self) -> pb.DatasetReply:
-        """Where all datasets lie, and the addresses of the agents that are attached."""
+        """Where all datasets lie, and the addresses of the agents that are attached.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     _ = session.read_arrow({"a": [1, 2]}).write_dataset("small")
+        ...     [(one.name, one.rows) for one in session.dataset_list().datasets]
+        [('small', 2)]
+        """
         return self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
 
     def view(self, name: str) -> View:
-        """The view that a job keeps under `name`; see `DataFrame.materialize`.
+        """The view that a job keeps under `name`; see `DataFrame.materialize`, and `View` for more.
 
         Raises
         ------
         NotFoundError
-            There is none: its job has not completed a checkpoint yet, or was cancelled.
+            There is none: its job has not completed a checkpoint yet, or was cancelled; or a
+            dataset is called so.
         """
         from fabric.clients.session.view import View
 
@@ -295,12 +350,20 @@ class Session(Readers, ABC):
     @property
     @abstractmethod
     def flight_url(self) -> str:
-        """An agent's Flight address, for any client; `NotFoundError` when none is served."""
+        """An agent's Flight address, for any client; `NotFoundError` when none is served.
+
+        >>> import fabric
+        >>> with fabric.connect(serve=True) as session:
+        ...     _ = session.read_arrow({"a": [1, 2]}).write_dataset("small")
+        ...     url, token = session.flight_url, session.token
+        ...     fabric.read_flight(url, "dataset", "small", token=token).count()
+        2
+        """
 
     @property
     @abstractmethod
     def token(self) -> str:
-        """The token to send as ``authorization: Bearer``."""
+        """The token to send as ``authorization: Bearer``; see `flight_url`."""
 
     @property
     def tls_roots(self) -> bytes | None:
@@ -330,11 +393,22 @@ class Session(Readers, ABC):
     # ---- life
     @property
     def is_open(self) -> bool:
-        """Whether it can be asked; once closed it stays so."""
+        """Whether it can be asked; once closed it stays so. See `close`."""
         return not self._closed
 
     def close(self) -> None:
-        """Stop what this session started; may be called again."""
+        """Stop what this session started; may be called again. A ``with`` block ends with it.
+
+        >>> import fabric
+        >>> session = fabric.connect()
+        >>> session.close()
+        >>> session.is_open
+        False
+        >>> session.jobs()
+        Traceback (most recent call last):
+          ...
+        fabric.errors.NotFoundError: this session is closed; fabric.connect(...) opens another
+        """
         if self._closed or is_closed_later(self.close):
             return
         self._closed = True

@@ -57,8 +57,10 @@ class View:
     ...     events = streams.generator(n_rows=100, n_keys=4, session=session)
     ...     job = events.select("key", "row").materialize("newest", key="key").wait()
     ...     view = session.view("newest")
+    ...     print(view.keys, view.schema.names, view.checkpoint)
     ...     print(view.get(2)["key"], view.get(7), view.read().count())
     ...     sorted(view.get_many({"key": range(9)})["key"].to_pylist())
+    ['key'] ['key', 'row'] None
     2 None 4
     [0, 1, 2, 3]
     """
@@ -76,12 +78,15 @@ class View:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its rows."""
+        """The columns of its rows and their types, the key columns among them."""
         return pa.ipc.read_schema(pa.py_buffer(self._at.datasets[0].schema))
 
     @property
     def checkpoint(self) -> int | None:
-        """The checkpoint that readers see, as of now; None: its job has come to its end."""
+        """The checkpoint that readers see, as of now; None: its job has come to its end.
+
+        The coordinator is asked; `NotFoundError` where the job was cancelled.
+        """
         self._at = self._located()
         moment = moment_of(self._at.datasets[0].parts[0].transaction)
         return int(moment) if moment.isdecimal() else None
@@ -102,7 +107,7 @@ class View:
         DataError
             The key has values of other types than the view's, or another number of them.
         NotFoundError
-            There is no complete checkpoint yet.
+            There is no complete checkpoint yet, or the job was cancelled.
         PeerLostError, PartitionLostError
             The job began again and does not answer yet; tried for ten seconds.
         """
@@ -120,7 +125,7 @@ class View:
         """The rows of many keys, in any order; those without one are left out.
 
         `keys` has the view's key columns: a mapping of values by column, or anything that is an
-        Arrow table.
+        Arrow table. Raises as `get` does.
         """
         wanted = self._keys(keys)
         found = [self.schema.empty_table()]
@@ -132,8 +137,9 @@ class View:
     def read(self, *, live: bool = False) -> DataFrame:
         """All rows, as of the last complete checkpoint: all of them of the same one.
 
-        With `live`, what each task has now: of no single moment. Any Flight client reads the same
-        under the paths ``["dataset", name]`` and ``["dataset", name + ".live"]``.
+        With `live`, what each task has now, of no single moment; `NotFoundError` once the job has
+        ended. Any Flight client reads the same under the paths ``["dataset", name]`` and
+        ``["dataset", name + ".live"]``.
         """
         return self._session.read_dataset(live_name(self.name) if live else self.name)
 

@@ -167,7 +167,14 @@ def read_ipc(
     session: Session | None = None,
     **options: FileOption,
 ) -> DataFrame:
-    """Rows of Arrow IPC files (also called Feather); arguments as in `read_parquet`."""
+    """Rows of Arrow IPC files (also called Feather); arguments as in `read_parquet`.
+
+    >>> import fabric, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = fabric.DataFrame({"a": [1, 2]}).write_ipc(folder + "/rows")
+    ...     fabric.read_ipc(folder + "/rows").to_dicts()
+    [{'a': 1}, {'a': 2}]
+    """
     return _files("ipc", paths, (columns, schema, hive), options, session)
 
 

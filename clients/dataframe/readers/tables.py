@@ -52,6 +52,22 @@ def read_flight(
 
     With ``grpc+tls://``, `tls_roots` is the file of the certificates (PEM) that may have signed the
     server's. A `token` goes in the clear to this machine alone, unless `insecure` says otherwise.
+
+    Raises
+    ------
+    PlanError
+        Neither a path nor a command was given, or both were.
+    PeerLostError
+        Nobody answers at `uri`, which is asked for the columns at once.
+
+    Examples
+    --------
+    >>> import fabric
+    >>> with fabric.connect(serve=True) as session:
+    ...     _ = session.read_arrow({"a": [1, 2]}).write_dataset("small")
+    ...     url, token = session.flight_url, session.token
+    ...     fabric.read_flight(url, "dataset", "small", token=token).to_dicts()
+    [{'a': 1}, {'a': 2}]
     """
     if bool(path) == bool(command):
         raise PlanError(
@@ -65,7 +81,16 @@ def read_flight(
 
 
 def read_dataset(name: str, *, session: Session | None = None) -> DataFrame:
-    """Rows of a dataset of the fabric that `session` (or the newest one) is connected to."""
+    """Rows of a dataset of the fabric that `session` (or the newest one) is connected to.
+
+    `NotFoundError` where there is none of that `name`.
+
+    >>> import fabric
+    >>> with fabric.connect() as session:
+    ...     _ = session.read_arrow({"a": [1, 2]}).write_dataset("small")
+    ...     fabric.read_dataset("small", session=session).to_dicts()
+    [{'a': 1}, {'a': 2}]
+    """
     chosen = session or default_session()
     schema = chosen.dataset_schema(name)
     return DataFrame.of(nodes.Scan(sources.DatasetSource(name), schema), session=chosen)
@@ -96,30 +121,54 @@ def _scan(source: sources.Source, session: Session | None) -> DataFrame:
 
 
 def from_pandas(frame: pandas.DataFrame, *, session: Session | None = None) -> DataFrame:
-    """Rows of a pandas DataFrame, without its index."""
+    """Rows of a pandas DataFrame, without its index; NaN in it is null.
+
+    >>> import pandas as pd
+    >>> from fabric import from_pandas
+    >>> from_pandas(pd.DataFrame({"a": [1.5, float("nan")]})).to_dicts()
+    [{'a': 1.5}, {'a': None}]
+    """
     table = pa.Table.from_pandas(frame, preserve_index=False)
     return DataFrame.of(memory_scan(table), session=session)
 
 
 def from_arrow(data: TableLike, *, session: Session | None = None) -> DataFrame:
-    """Rows of a pyarrow table, or of whatever `read_arrow` takes."""
+    """Rows of a pyarrow table, or of whatever `read_arrow` takes: the same under Polars' name."""
     return DataFrame.of(memory_scan(data), session=session)
 
 
 def from_dict(data: Mapping[str, Iterable[Any]], *, session: Session | None = None) -> DataFrame:
-    """Rows of a dict of lists, a column each; see `read_arrow`."""
+    """Rows of a dict of lists, a column each; see `read_arrow`.
+
+    `DataError` where the lists differ in length.
+
+    >>> from fabric import from_dict
+    >>> from_dict({"a": [1, 2], "b": ["x", None]}).to_dicts()
+    [{'a': 1, 'b': 'x'}, {'a': 2, 'b': None}]
+    """
     return DataFrame.of(memory_scan(data), session=session)
 
 
 def from_dicts(data: Sequence[Mapping[str, Any]], *, session: Session | None = None) -> DataFrame:
-    """Rows of a list of dicts, which need not have the same keys; see `read_arrow`."""
+    """Rows of a list of dicts, which need not have the same keys; see `read_arrow`.
+
+    >>> from fabric import from_dicts
+    >>> from_dicts([{"a": 1}, {"a": 2, "b": "x"}]).to_dicts()
+    [{'a': 1, 'b': None}, {'a': 2, 'b': 'x'}]
+    """
     return DataFrame.of(memory_scan(data), session=session)
 
 
 def from_polars(
     data: polars.DataFrame | polars.LazyFrame, *, session: Session | None = None
 ) -> DataFrame:
-    """Rows of a Polars DataFrame, or of a LazyFrame, which is collected now."""
+    """Rows of a Polars DataFrame, or of a LazyFrame, which is collected now.
+
+    >>> import polars as pl
+    >>> from fabric import from_polars
+    >>> from_polars(pl.DataFrame({"a": [1, None]})).to_dicts()
+    [{'a': 1}, {'a': None}]
+    """
     return DataFrame.of(memory_scan(data), session=session)
 
 
