@@ -46,7 +46,16 @@ class Where:
 
 
 class FabricError(Exception):
-    """The root of the tree; `message` is the text without the place."""
+    """The root of the tree; `message` is the text without the place, `where` the place.
+
+    Examples
+    --------
+    >>> error = FabricError("it broke", job="job-1")
+    >>> str(error), error.message, error.where.job
+    ('it broke (job job-1)', 'it broke', 'job-1')
+    >>> isinstance(PlanError("x"), FabricError), PeerLostError("x").retryable
+    (True, True)
+    """
 
     retryable = False
 
@@ -62,7 +71,11 @@ class FabricError(Exception):
         return f"{self.message} ({place})" if place else self.message
 
     def at(self, *, job: str = "", node: str = "", task: str = "", agent: str = "") -> FabricError:
-        """Fill in what is not known yet about the place; returns the same error, to raise it."""
+        """Fill in what is not known yet about the place; returns the same error, to raise it.
+
+        >>> str(PlanError("it broke", job="job-1").at(job="job-2", node="scan_1"))
+        'it broke (job job-1, node scan_1)'
+        """
         given = {"job": job, "node": node, "task": task, "agent": agent}
         missing = {k: v for k, v in given.items() if v and not getattr(self.where, k)}
         self.where = replace(self.where, **missing)
@@ -70,7 +83,11 @@ class FabricError(Exception):
 
 
 class UserError(FabricError):
-    """The caller can mend it; trying again without a change fails again."""
+    """The caller can mend it; trying again without a change fails again.
+
+    >>> UserError("it broke").retryable
+    False
+    """
 
 
 class PlanError(UserError):
@@ -78,7 +95,13 @@ class PlanError(UserError):
 
 
 class ExpressionError(UserError, ArithmeticError):
-    """A value broke an expression: overflow, division by zero, a cast that can't hold it."""
+    """A value broke an expression: overflow, division by zero, a cast that can't hold it.
+
+    It is an `ArithmeticError`, too.
+
+    >>> isinstance(ExpressionError("division by zero"), ArithmeticError)
+    True
+    """
 
 
 class ConfigError(UserError, ValueError):
@@ -94,7 +117,15 @@ class StateSchemaError(UserError):
 
 
 class NotFoundError(UserError, LookupError):
-    """There is no such job, dataset, node path, partition or file."""
+    """There is no such job, dataset, node path, partition or file. It is a `LookupError`, too.
+
+    >>> import fabric
+    >>> try:
+    ...     fabric.read_parquet("/no/such/folder")
+    ... except LookupError as error:
+    ...     print(type(error).__name__)
+    NotFoundError
+    """
 
 
 class AuthError(UserError, PermissionError):
@@ -106,7 +137,11 @@ class CancelledError(UserError):
 
 
 class ExternalError(FabricError):
-    """The world outside failed."""
+    """The world outside failed; `retryable` says whether trying again may help.
+
+    >>> ExternalError("it broke").retryable, StorageError("disk full").retryable
+    (True, False)
+    """
 
     retryable = True
 
@@ -134,6 +169,9 @@ class BrokerError(ExternalError):
 
     `name` is the protocol's word for it, `code` its number; `requires_abort`: the transaction that
     is under way can only be aborted.
+
+    >>> BrokerError("no such topic", code=3, name="UNKNOWN_TOPIC", retryable=False).code
+    3
     """
 
     def __init__(

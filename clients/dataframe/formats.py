@@ -147,17 +147,32 @@ def csv(**options: OptionValue) -> RowFormat:
 
 
 def text() -> RowFormat:
-    """UTF-8 text: one column of strings; the same as ``format="text"``."""
+    """UTF-8 text: one column of strings; the same as ``format="text"``.
+
+    >>> from fabric import formats
+    >>> formats.text().name
+    'text'
+    """
     return RowFormat("text")
 
 
 def raw() -> RowFormat:
-    """Bytes: one column of binary; the same as ``format="raw"``."""
+    """Bytes: one column of binary; the same as ``format="raw"``.
+
+    >>> from fabric import formats
+    >>> formats.raw().name
+    'raw'
+    """
     return RowFormat("raw")
 
 
 def ipc() -> RowFormat:
-    """Arrow IPC streams: one message holds any number of rows; the same as ``format="ipc"``."""
+    """Arrow IPC streams: one message holds any number of rows; the same as ``format="ipc"``.
+
+    >>> from fabric import formats
+    >>> formats.ipc().name
+    'ipc'
+    """
     return RowFormat("ipc")
 
 

@@ -89,14 +89,23 @@ def value_state(
 def list_state(
     dtype: DTypeLike, *, ttl: Length | None = None, ttl_on: TtlOn = "write"
 ) -> StateField:
-    """A list a key; `dtype` is that of an element."""
+    """A list a key; `dtype` is that of an element. `ttl` and `ttl_on` as for `value_state`.
+
+    >>> list_state("int64").kind
+    'list'
+    """
     return _state("list", dtype, ttl, ttl_on)
 
 
 def map_state(
     entry: DTypeLike, dtype: DTypeLike, *, ttl: Length | None = None, ttl_on: TtlOn = "write"
 ) -> StateField:
-    """A map a key, from values of type `entry` to values of type `dtype`."""
+    """A map a key, from values of type `entry` to values of type `dtype`; see `value_state`.
+
+    >>> field = map_state("string", "int64", ttl="1 hour", ttl_on="read")
+    >>> str(field.key_dtype), str(field.dtype), field.ttl_on
+    ('string', 'int64', 'read')
+    """
     return _state("map", dtype, ttl, ttl_on, key_dtype=to_dtype(entry))
 
 
@@ -131,7 +140,13 @@ def aggregating_state(
     ttl: Length | None = None,
     ttl_on: TtlOn = "write",
 ) -> StateField:
-    """An accumulator of type `dtype` a key, folded by a `fabric.state.Aggregate`."""
+    """An accumulator of type `dtype` a key, folded by a `fabric.state.Aggregate`.
+
+    A tuple of its functions will do, too; anything else is a `PlanError`.
+
+    >>> aggregating_state("int64", (lambda: 0, lambda total, value: total + value)).kind
+    'aggregating'
+    """
     if not _is_folding(aggregate):
         raise PlanError(f"aggregating_state takes a fabric.state.Aggregate, got {aggregate!r}")
     return _state("aggregating", dtype, ttl, ttl_on, function=aggregate)

@@ -105,7 +105,13 @@ def to_files(
 def to_dataset(
     name: str, *, keys: str | list[str] | tuple[str, ...] = (), n_partitions: int = 0
 ) -> DatasetTarget:
-    """A dataset of the fabric, a transaction a checkpoint."""
+    """A dataset of the fabric, a transaction a checkpoint.
+
+    `ConfigError` where `name` is not letters, digits, ``.``, ``-`` and ``_``.
+
+    >>> to_dataset("clicks", keys="user").keys
+    ('user',)
+    """
     return dataset_target(name, keys=keys, n_partitions=n_partitions)
 
 
@@ -118,7 +124,10 @@ def to_flight(
 ) -> FlightTarget:
     """``do_put`` to any Flight server under the path descriptor `path`, a stream a checkpoint.
 
-    See `read_flight` for `tls_roots` and `insecure`.
+    See `read_flight` for `tls_roots` and `insecure`. `PlanError` without a `path`.
+
+    >>> to_flight("grpc+tcp://localhost:815", "clicks").path
+    ('clicks',)
     """
     if not path:
         raise PlanError('to_flight needs a path: to_flight("grpc+tcp://host:port", "name")')

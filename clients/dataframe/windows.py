@@ -77,7 +77,13 @@ def count_window(n_rows: int) -> Count:
 
 
 def global_window() -> Global:
-    """One window for all time, which gives a result when the stream ends, and by ``early``."""
+    """One window for all time, which gives a result when the stream ends, and by ``early``.
+
+    >>> from fabric import streams
+    >>> rows = streams.generator(n_rows=9, n_keys=1).with_watermark("ts")
+    >>> rows.group_by("key").window(global_window()).count().to_dicts()[0]["count"]
+    9
+    """
     return Global()
 
 

@@ -67,7 +67,14 @@ class JobGraph:
 
     # ---- making it
     def add_operator(self, operator: StreamOperatorNode) -> str:
-        """Add an operator; returns its id, which is its name."""
+        """Add an operator; returns its id, which is its name.
+
+        A `PlanError` where one is called so already; a file that a SOURCE reads must be there.
+
+        >>> graph = JobGraph()
+        >>> graph.add_operator(StreamOperatorNode(OperatorType.SOURCE, "in", {"data": {"a": [1]}}))
+        'in'
+        """
         if not isinstance(operator, StreamOperatorNode):
             raise PlanError(f"add_operator takes a StreamOperatorNode, got {operator!r}")
         name = operator.name
@@ -90,7 +97,21 @@ class JobGraph:
         return name
 
     def connect(self, source: Operator, target: Operator) -> None:
-        """Let rows go from `source` to `target`; of a join the left side is connected first."""
+        """Let rows go from `source` to `target`; of a join the left side is connected first.
+
+        Raises
+        ------
+        PlanError
+            One of them is not in the graph, `target` takes no further input, they are connected
+            already, or a cycle would be closed.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("in", data={"a": [1, 2]})
+        >>> first = graph.add_operator(StreamOperatorNode(OperatorType.LIMIT, "first", {"n": 1}))
+        >>> graph.connect("in", first)
+        >>> graph.connections
+        [('in', 'first')]
+        """
         upper, lower = self._known(source, "connect"), self._known(target, "connect")
         self._check_connection(upper, lower)
         self._inputs[lower.name].append(upper.name)
@@ -108,8 +129,12 @@ class JobGraph:
         Parameters
         ----------
         parameters
-            One of ``frame``, ``data``, ``parquet``, ``csv``, ``ipc``, ``dataset`` and ``flight``,
-            and ``options`` of the reader.
+            One of ``frame``, ``data``, ``parquet``, ``csv``, ``ipc``, ``json``, ``dataset`` and
+            ``flight``, and ``options`` of the reader.
+
+        >>> graph = JobGraph()
+        >>> graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        Stream(LIMIT "limit_1")
         """
         return self.add(OperatorType.SOURCE, (), name, parameters)
 
@@ -120,7 +145,13 @@ class JobGraph:
         name: str | None,
         parameters: Mapping[str, Any],
     ) -> Stream:
-        """Add an operator over `inputs` and go on from it; without a name it gets a number."""
+        """Add an operator over `inputs` and go on from it; without a name it gets a number.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("numbers", data={"a": [1, 2]})
+        >>> graph.add(OperatorType.LIMIT, (rows,), None, {"n": 1})
+        Stream(LIMIT "limit_1")
+        """
         given = name or self._free(operator_type)
         self.add_operator(StreamOperatorNode(operator_type, given, dict(parameters)))
         try:
@@ -134,22 +165,49 @@ class JobGraph:
     # ---- looking at it
     @property
     def operators(self) -> dict[str, StreamOperatorNode]:
-        """All operators by name, in the order they were added."""
+        """All operators by name, in the order they were added.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        >>> list(graph.operators)
+        ['numbers', 'limit_1']
+        """
         return dict(self._operators)
 
     @property
     def connections(self) -> list[tuple[str, str]]:
-        """All connections, as names."""
+        """All connections, as pairs of names: from, to.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        >>> graph.connections
+        [('numbers', 'limit_1')]
+        """
         return [(upper, lower) for lower, inputs in self._inputs.items() for upper in inputs]
 
     @property
     def sinks(self) -> list[str]:
-        """The operators that end the graph: its SINKs, else the one nothing follows."""
+        """The operators that end the graph: its SINKs, else those that nothing follows.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        >>> graph.sinks
+        ['limit_1']
+        """
         sinks = [n for n, o in self._operators.items() if o.operator_type is OperatorType.SINK]
         return sinks or self._ends()
 
     def validate(self) -> None:
-        """Refuse a graph that can't run, naming the operator; nothing runs."""
+        """Refuse a graph that can't run, naming the operator; nothing runs.
+
+        >>> graph = JobGraph()
+        >>> graph.add_operator(StreamOperatorNode(OperatorType.LIMIT, "first", {"n": 1}))
+        'first'
+        >>> graph.validate()
+        Traceback (most recent call last):
+          ...
+        fabric.errors.PlanError: the LIMIT "first" takes 1 input and has none; write: ...
+        """
         if not self._operators:
             raise PlanError(
                 'the job graph has no operators; write: graph.source("name", parquet="…")'
@@ -171,7 +229,15 @@ class JobGraph:
             self._flow(name, flows)
 
     def frame(self, operator: Operator | None = None) -> DataFrame:
-        """The DataFrame of an operator's output; None means the end of the graph."""
+        """The DataFrame of an operator's output; None means the end of the graph.
+
+        A `PlanError` where there is no such operator, or the graph can't run.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        >>> graph.frame().count(), graph.frame("numbers").count()
+        (1, 2)
+        """
         if operator is not None:
             return self._flow(self._known(operator, "frame").name, {}).frame
         self.validate()
@@ -179,23 +245,50 @@ class JobGraph:
 
     @property
     def plan(self) -> Plan:
-        """The logical plan of a graph with one end, as it travels."""
+        """The logical plan of a graph with one end, as it travels.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        >>> graph.plan.root.path
+        'limit_1'
+        """
         return self.frame().plan
 
     def explain(self) -> Report:
-        """The plan, the optimised plan and the stages; nothing runs."""
+        """The plan, the optimised plan and the stages; nothing runs.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        >>> print(str(graph.explain()).splitlines()[1])
+          limit_1: .limit(1) -> a: int64
+        """
         return self.frame().explain()
 
     # ---- running it
     def submit(self, sink: Operator | None = None, *, session: Session | None = None) -> Job:
-        """Start the job and return at once; a graph with several SINKs needs the one to run."""
+        """Start the job and return at once; a graph with several SINKs needs the one to run.
+
+        The job is called as the graph, or as the sink where the graph has no name.
+
+        >>> graph = JobGraph("first")
+        >>> rows = graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        >>> job = graph.submit().wait()
+        >>> job.name, job.rows
+        ('first', 1)
+        """
         self.validate()
         name = self._only_sink("submit") if sink is None else self._known(sink, "submit").name
         frame = self._flow(name, {}).frame
         return (session or frame.session).submit(frame.plan, self.job_name or name)
 
     def collect(self, *, session: Session | None = None) -> pa.Table:
-        """Run and return the rows that the graph ends with."""
+        """Run and return the rows that the graph ends with; of a SINK that writes, their number.
+
+        >>> graph = JobGraph()
+        >>> rows = graph.source("numbers", data={"a": [1, 2]}).limit(1)
+        >>> graph.collect().to_pydict()
+        {'a': [1]}
+        """
         with self.submit(session=session) as job:
             return job.wait().collect()
 

@@ -17,7 +17,13 @@ from fabric.plan.paths import STAR, check_path
 
 
 class OperatorType(Enum):
-    """What an operator does to its rows."""
+    """What an operator does to its rows.
+
+    Examples
+    --------
+    >>> OperatorType.FILTER.value, OperatorType("filter") is OperatorType.FILTER
+    ('filter', True)
+    """
 
     SOURCE = "source"
     FILTER = "filter"
@@ -122,16 +128,31 @@ class StreamOperatorNode:
 
     @property
     def operator_id(self) -> str:
-        """What connections call it: its name."""
+        """What connections call it: its name.
+
+        >>> StreamOperatorNode(OperatorType.LIMIT, "first", {"n": 1}).operator_id
+        'first'
+        """
         return self.name
 
     @property
     def shape(self) -> Shape:
-        """How many inputs it has and what it takes."""
+        """How many inputs it has, at least and at most, and which parameters it takes.
+
+        >>> shape = StreamOperatorNode(OperatorType.LIMIT, "first", {"n": 1}).shape
+        >>> shape.inputs, shape.parameters, shape.required
+        ((1, 1), ('n', 'offset'), ('n',))
+        """
         return SHAPES[self.operator_type]
 
     def check_complete(self) -> None:
-        """Refuse an operator that lacks a parameter, or has two that exclude each other."""
+        """Refuse an operator that lacks a parameter, or has two that exclude each other.
+
+        >>> StreamOperatorNode(OperatorType.LIMIT, "first").check_complete()
+        Traceback (most recent call last):
+          ...
+        fabric.errors.PlanError: the LIMIT "first" lacks its "n"; write: ...
+        """
         shape = self.shape
         lacking = [name for name in shape.required if name not in self.parameters]
         given = [name for name in shape.one_of if name in self.parameters]

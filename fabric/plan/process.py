@@ -87,21 +87,50 @@ class Process:
     """
 
     def open(self) -> None:
-        """Once in each task, before the first row: connections, models."""
+        """Once in each task, before the first row: connections, models.
+
+        >>> class Scored(Process):
+        ...     def open(self):
+        ...         self.model = {"ann": 1}
+        ...     def on_rows(self, ctx, key, rows):
+        ...         return {"key": key, "score": self.model.get(key, 0)}
+        """
 
     def close(self) -> None:
         """After the last call."""
 
     def on_rows(self, ctx: ProcessContext, key: Any, rows: pa.RecordBatch) -> Returned:
-        """New rows of one key (a tuple where there are several key columns)."""
+        """New rows of one key (a tuple where there are several key columns).
+
+        Returns the rows put out: a batch, a table or a dict; several of them, as a generator does;
+        or None.
+
+        >>> class Sizes(Process):
+        ...     def on_rows(self, ctx, key, rows):
+        ...         yield {"key": key, "n": rows.num_rows}
+        """
         raise NotImplementedError
 
     def on_batch(self, ctx: ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch) -> Returned:
-        """New rows of all keys, and the key of each row."""
+        """New rows of all keys, and the key of each row.
+
+        >>> class Labelled(Process):
+        ...     def on_batch(self, ctx, keys, rows):
+        ...         return rows.append_column("label", keys.column(0))
+        """
         raise NotImplementedError
 
     def on_timer(self, ctx: ProcessContext, key: Any, time: int, domain: TimerDomain) -> Returned:
-        """A timer of one key is due. Timers of a key come in the order of their times."""
+        """A timer of one key is due. Timers of a key come in the order of their times.
+
+        `time` is in microseconds since the epoch, as `domain` counts it.
+
+        >>> class Idle(Process):
+        ...     def on_rows(self, ctx, key, rows):
+        ...         ctx.timers.set(ctx.watermark + 60_000_000)
+        ...     def on_timer(self, ctx, key, time, domain):
+        ...         return {"key": key, "idle_at": time}
+        """
         raise NotImplementedError
 
     def on_timers(

@@ -34,16 +34,32 @@ class Gate:
 
     @property
     def target(self) -> GateTarget:
-        """The target to sink into."""
+        """The target of a plan's sink: ``Plan(Sink(df.plan.root, gate.target))``.
+
+        >>> with Gate() as gate:
+        ...     gate.target.name == gate.name
+        True
+        """
         return GateTarget(self.name)
 
     @property
     def opened(self) -> bool:
-        """Whether jobs may pass."""
+        """Whether jobs may pass.
+
+        >>> with Gate() as gate:
+        ...     gate.opened
+        False
+        """
         return self._file.exists()
 
     def open(self) -> None:
-        """Let every waiting and coming task pass."""
+        """Let every waiting and coming task pass; may be called again.
+
+        >>> with Gate() as gate:
+        ...     gate.open()
+        ...     gate.opened
+        True
+        """
         if not self.opened:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._file.touch()

@@ -28,7 +28,12 @@ _TESTED = Context("tested")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A batch of an input (0 is the first), perhaps of a split of a source."""
+    """A batch of an input (0 is the first), perhaps of a split of a source.
+
+    >>> step = Rows(pa.record_batch({"a": [1, 2]}), input=1)
+    >>> step.batch.num_rows, step.input
+    (2, 1)
+    """
 
     batch: pa.RecordBatch
     input: int = 0
@@ -37,21 +42,33 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """The watermark has come to `time_us`."""
+    """The watermark has come to `time_us`, in microseconds since the epoch.
+
+    >>> Until(5)
+    Until(time_us=5)
+    """
 
     time_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The processing time is `now_us`."""
+    """The processing time is `now_us`, in microseconds since the epoch.
+
+    >>> Clock(5)
+    Clock(now_us=5)
+    """
 
     now_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class SplitEnd:
-    """A split of a source has ended."""
+    """A split of a source has ended.
+
+    >>> SplitEnd("file-1")
+    SplitEnd(split='file-1')
+    """
 
     split: str
 
@@ -62,25 +79,48 @@ StreamChain = Sequence[Step]
 
 @dataclass(slots=True)
 class Outcome:
-    """What an operator put out: rows, and rows aside by tag."""
+    """What an operator put out: rows, and rows aside by tag.
+
+    >>> rows = pa.record_batch({"a": [1, 2]})
+    >>> Outcome([rows], {"late": [rows]}).multisets()
+    {'': ["{'a': 1}", "{'a': 2}"], 'late': ["{'a': 1}", "{'a': 2}"]}
+    """
 
     rows: Batches = field(default_factory=list)
     sides: dict[str, Batches] = field(default_factory=dict)
 
     def add(self, other: Outcome) -> None:
-        """What came after."""
+        """Append what came after.
+
+        >>> outcome = Outcome()
+        >>> outcome.add(Outcome([pa.record_batch({"a": [1, 2]})]))
+        >>> len(outcome.rows)
+        1
+        """
         self.rows += other.rows
         for tag, rows in other.sides.items():
             self.sides.setdefault(tag, []).extend(rows)
 
     def multisets(self) -> dict[str, list[str]]:
-        """All rows in an order of their own, by tag; "" are the main ones."""
+        """All rows as texts, sorted, by tag; "" are the main ones. Two outcomes compare by them.
+
+        >>> Outcome([pa.record_batch({"a": [2, 1]})]).multisets()
+        {'': ["{'a': 1}", "{'a': 2}"]}
+        """
         return {tag: _lines(rows) for tag, rows in {"": self.rows, **self.sides}.items() if rows}
 
 
 @dataclass(slots=True)
 class Kept:
-    """One snapshot in memory: what is written to it is what is read from it."""
+    """One snapshot in memory: what is written to it is what is read from it.
+
+    A name that is written twice is an `AssertionError`, one that is not there a `KeyError`.
+
+    >>> kept = Kept()
+    >>> kept.put("count", b"7")
+    >>> kept.names(), kept.read("count").to_pybytes()
+    (['count'], b'7')
+    """
 
     files: dict[str, pa.Buffer] = field(default_factory=dict)
 
@@ -187,7 +227,13 @@ def run_straight(
 def run_aborted(
     make: Make, steps: StreamChain, abort_at: int, n_inputs: int = 1, context: Context = _TESTED
 ) -> Outcome:
-    """The same with a failure while step `abort_at` is worked on, and a restore."""
+    """The same with a failure while step `abort_at` is worked on, and a restore.
+
+    >>> from fabric.operators.row_operators import LimitOperator
+    >>> rows = Rows(pa.record_batch({"a": [1, 2, 3]}))
+    >>> [b.num_rows for b in run_aborted(lambda: LimitOperator(4, 0), [rows, rows], 1).rows]
+    [3, 1]
+    """
     splits = _splits(steps)
     operator, published = _opened(make, context, splits=splits), Outcome()
     state, begin = Kept(), max(0, abort_at - 1)
@@ -221,6 +267,13 @@ def run_rescaled(
     """Each share of the steps on another number of tasks, which take over the state before.
 
     What each task puts out goes to `sinks` as well.
+
+    >>> from fabric.operators.row_operators import UnionOperator
+    >>> rows = pa.record_batch({"a": [1, 2, 3]})
+    >>> make = lambda: UnionOperator([rows.schema], rows.schema)
+    >>> found = run_rescaled(make, [Rows(rows), Rows(rows)], tasks=(1, 2), keys=["a"])
+    >>> sum(batch.num_rows for batch in found.rows)
+    6
     """
     splits, out = _splits(steps), Outcome()
     states: list[Kept] = []

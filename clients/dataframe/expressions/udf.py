@@ -33,7 +33,17 @@ _OWN: dict[bytes, Function] = {}
 
 
 class RowByRowWarning(UserWarning):
-    """A function runs row by row: 100 times slower than one compiled or over arrays."""
+    """A function runs row by row: 100 times slower than one compiled or over arrays.
+
+    Examples
+    --------
+    To refuse such functions:
+
+    >>> import warnings
+    >>> from fabric import RowByRowWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", RowByRowWarning)
+    """
 
 
 class UserFunction:

@@ -126,7 +126,12 @@ def n_unique(column: ColumnName) -> Expr:
 
 
 def len() -> Expr:
-    """How many rows there are, in a column called ``len``, as in Polars."""
+    """How many rows there are, in a column called ``len``, as in Polars; an int64.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"a": [1, None]}).select(len()).to_dicts()
+    [{'len': 2}]
+    """
     return count().alias("len")
 
 

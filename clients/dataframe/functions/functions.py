@@ -80,7 +80,14 @@ def all() -> Any:
 
 
 def exclude(*names: str | Sequence[str] | Columns) -> Any:
-    """Every column but `names`: texts, lists of them, selectors."""
+    """Every column but `names`: texts, lists of them, selectors.
+
+    A name that is no column leaves nothing out; `PlanError` where no column is left.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"a": [1], "b": [2]}).select(exclude("a")).columns
+    ['b']
+    """
     return _selectors.exclude(*names)
 
 
@@ -103,20 +110,42 @@ def lit(value: PythonValue | Sequence[PythonValue], dtype: DTypeLike | None = No
 
 
 def coalesce(*columns: ManyColumns) -> Expr:
-    """The first of `columns` that is not null; a text is a column, ``lit("x")`` is text."""
+    """The first of `columns` that is not null; a text is a column, ``lit("x")`` is text.
+
+    Null where all are. `PlanError` where their types have none in common.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"a": [1, None, None], "b": [7, 8, None]})
+    >>> df.select(coalesce("a", "b").alias("c"), coalesce("a", 0).alias("d")).to_dicts()
+    [{'c': 1, 'd': 1}, {'c': 8, 'd': 0}, {'c': None, 'd': 0}]
+    """
     return _call("coalesce", *map(_as_column, _flatten(columns)))
 
 
 def grouping_id() -> Expr:
     """In ``agg`` of a rollup, a cube or grouping sets: a bit a key, set where it is left out.
 
-    The first key has the highest bit, as in Spark.
+    The first key has the highest bit, as in Spark; an int64. Elsewhere a `PlanError`.
+
+    >>> from fabric import DataFrame
+    >>> groups = DataFrame({"a": [1], "b": [2]}).group_by("a", "b").cube()
+    >>> groups.agg(grouping_id().alias("id")).sort("id").to_dicts()[1:3]
+    [{'a': 1, 'b': None, 'id': 1}, {'a': None, 'b': 2, 'id': 2}]
     """
     return Expr(plan.Agg("grouping_id", None))
 
 
 def grouping(column: IntoExpr) -> Expr:
-    """In ``agg`` of a rollup, a cube or grouping sets: 1 where the key `column` is left out."""
+    """In ``agg`` of a rollup, a cube or grouping sets: 1 where the key `column` is left out.
+
+    An int8, else 0; it tells such a null from one of the data. `PlanError` where `column` is
+    not a key.
+
+    >>> from fabric import DataFrame
+    >>> groups = DataFrame({"a": [None]}).group_by("a").rollup()
+    >>> groups.agg(grouping("a").alias("total")).sort("total").to_dicts()
+    [{'a': None, 'total': 0}, {'a': None, 'total': 1}]
+    """
     return Expr(plan.Agg("grouping", _as_column(column).node))
 
 

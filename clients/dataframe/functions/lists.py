@@ -68,7 +68,12 @@ def sequence(start: IntoExpr, stop: IntoExpr, step: IntoExpr = None) -> Expr:
 
 
 def list_repeat(value: IntoExpr, n: IntoExpr) -> Expr:
-    """A list of `n` times `value`; empty where `n` is below 1."""
+    """A list of `n` times `value`; empty where `n` is below 1, null where it is null.
+
+    >>> from fabric import DataFrame, lit
+    >>> DataFrame({"n": [2, 0, None]}).select(list_repeat(lit("x"), "n").alias("l")).to_dicts()
+    [{'l': ['x', 'x']}, {'l': []}, {'l': None}]
+    """
     return call("list_repeat", as_column(value), as_column(n))
 
 
@@ -114,13 +119,25 @@ flatten = function_of(Lists.flatten, Lists)
 
 
 def get(column: IntoExpr, index: IntoExpr) -> Expr:
-    """The value at `index`, counted from 0; null where there is none, and below 0."""
+    """The value at `index`, counted from 0; null where there is none, and below 0.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"l": [[1, 2], []]})
+    >>> df.select(get("l", 1).alias("at"), get("l", -1).alias("below")).to_dicts()
+    [{'at': 2, 'below': None}, {'at': None, 'below': None}]
+    """
     at = as_column(index)
     return call("list_get", as_column(column), when(at >= 0).then(at))
 
 
 def element_at(column: IntoExpr, index: IntoExpr) -> Expr:
-    """The value at `index`, counted from 1, below 0 from the end; an error where there is none."""
+    """The value at `index`, counted from 1, below 0 from the end; an error where there is none.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"l": [[1, 2, 3]]})
+    >>> df.select(element_at("l", 1).alias("first"), element_at("l", -1).alias("last")).to_dicts()
+    [{'first': 1, 'last': 3}]
+    """
     at = as_column(index)
     there = when(at > 0).then(at - 1).when(at < 0).then(at).otherwise(_TO_THE_END)
     return call("list_item", as_column(column), when(at.is_not_null()).then(there))

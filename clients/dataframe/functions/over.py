@@ -29,27 +29,61 @@ def row_number() -> Expr:
 
 
 def rank() -> Expr:
-    """Equal rows get one number, the next ones the number of rows before them plus 1."""
+    """Equal rows get one number, the next ones the number of rows before them plus 1; an int32.
+
+    Nulls come first and are equal. Needs an order: a `PlanError` without.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"t": [1, 2, 2, 4]})
+    >>> df.select(rank().over(order_by="t").alias("rank")).collect().to_pydict()
+    {'rank': [1, 2, 2, 4]}
+    """
     return Expr(plan.Agg("rank", None))
 
 
 def dense_rank() -> Expr:
-    """Equal rows get one number, without gaps."""
+    """Equal rows get one number, without gaps; an int32. See `rank`.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"t": [1, 2, 2, 4]})
+    >>> df.select(dense_rank().over(order_by="t").alias("rank")).collect().to_pydict()
+    {'rank': [1, 2, 2, 3]}
+    """
     return Expr(plan.Agg("dense_rank", None))
 
 
 def percent_rank() -> Expr:
-    """``(rank - 1) / (rows - 1)``; 0 of one row."""
+    """``(rank - 1) / (rows - 1)``, a float64 from 0 to 1; 0 of one row. See `rank`.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"t": [1, 2, 2, 4, 5]})
+    >>> df.select(percent_rank().over(order_by="t").alias("rank")).collect().to_pydict()
+    {'rank': [0.0, 0.25, 0.25, 0.75, 1.0]}
+    """
     return Expr(plan.Agg("percent_rank", None))
 
 
 def cume_dist() -> Expr:
-    """The share of rows up to this one and its equals."""
+    """The share of rows up to this one and its equals, a float64 up to 1. Needs an order.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"t": [1, 2, 2, 4]})
+    >>> df.select(cume_dist().over(order_by="t").alias("share")).collect().to_pydict()
+    {'share': [0.25, 0.75, 0.75, 1.0]}
+    """
     return Expr(plan.Agg("cume_dist", None))
 
 
 def ntile(n: int) -> Expr:
-    """The rows in `n` parts as equal as can be, numbered from 1."""
+    """The rows in `n` parts as equal as can be, numbered from 1; an int32. Needs an order.
+
+    The first parts have a row more. `PlanError` where `n` is not a whole number of at least 1.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"t": [1, 2, 3, 4, 5]})
+    >>> df.select(ntile(2).over(order_by="t").alias("half")).collect().to_pydict()
+    {'half': [1, 1, 1, 2, 2]}
+    """
     if type(n) is not int or n < 1:
         raise PlanError(f"ntile takes a number of parts of at least 1, got {n!r}")
     return Expr(plan.Agg("ntile", None, (plan.Literal(n, pa.int32()),)))

@@ -166,32 +166,68 @@ crc32 = of_column("crc32")
 
 
 def power(column: IntoExpr, exponent: IntoExpr) -> Expr:
-    """The column to the power of `exponent`, always a float64; ``**`` keeps integers."""
+    """The column to the power of `exponent`, always a float64; ``**`` keeps integers.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [3, None]}).select(power("x", 2).alias("x")).to_dicts()
+    [{'x': 9.0}, {'x': None}]
+    """
     return call("power", as_column(column), as_column(exponent))
 
 
 def div(column: IntoExpr, divisor: IntoExpr) -> Expr:
-    """The quotient, truncated to an int64; a divisor of 0 is an error."""
+    """The quotient, truncated to an int64; a divisor of 0 is an error.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [7, -7]}).select(div("x", 2).alias("x")).to_dicts()
+    [{'x': 3}, {'x': -3}]
+    """
     return call("floor_divide", as_column(column), as_column(divisor))
 
 
 def mod(column: IntoExpr, divisor: IntoExpr) -> Expr:
-    """The remainder with the sign of the column; a divisor of 0 is an error."""
+    """The remainder with the sign of the column; a divisor of 0 is an error.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [7, -7]}).select(mod("x", 4).alias("x")).to_dicts()
+    [{'x': 3}, {'x': -3}]
+    """
     return call("modulo", as_column(column), as_column(divisor))
 
 
 def greatest(*columns: IntoExpr) -> Expr:
-    """The largest of the columns, nulls left out; NaN is larger than all numbers."""
+    """The largest of two or more columns, nulls left out; NaN is larger than all numbers.
+
+    Null where all are. `PlanError` of one column, or where their types have none in common.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"a": [1, None], "b": [2, 3]})
+    >>> df.select(greatest("a", "b").alias("high")).to_dicts()
+    [{'high': 2}, {'high': 3}]
+    """
     return call("greatest", *map(as_column, columns))
 
 
 def least(*columns: IntoExpr) -> Expr:
-    """The smallest of the columns, nulls left out."""
+    """The smallest of two or more columns, nulls left out; see `greatest`.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"a": [1, None], "b": [2, 3]})
+    >>> df.select(least("a", "b").alias("low")).to_dicts()
+    [{'low': 1}, {'low': 3}]
+    """
     return call("least", *map(as_column, columns))
 
 
 def sha2(column: IntoExpr, bits: int) -> Expr:
-    """The SHA-2 digest of 224, 256, 384 or 512 `bits` in hexadecimal; 0 means 256."""
+    """The SHA-2 digest of 224, 256, 384 or 512 `bits` in hexadecimal; 0 means 256.
+
+    Of texts and bytes. `PlanError` of another number of bits.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"s": ["abc"]}).select(sha2("s", 256).str.left(8).alias("digest")).to_dicts()
+    [{'digest': 'ba7816bf'}]
+    """
     return call("sha2", as_column(column), bits)
 
 
@@ -247,23 +283,45 @@ def all_horizontal(*columns: ManyColumns) -> Expr:
 
 
 def any_horizontal(*columns: ManyColumns) -> Expr:
-    """Whether one of the columns is true, as ``|`` has it."""
+    """Whether one of the columns is true, as ``|`` has it: null where none is and one is null.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"a": [True, False], "b": [None, None]}).cast({"b": "bool"})
+    >>> df.select(any_horizontal("a", "b").alias("any")).to_dicts()
+    [{'any': True}, {'any': None}]
+    """
     return reduce(lambda a, b: a | b, map(as_column, flatten(columns)))
 
 
 def sum_horizontal(*columns: ManyColumns) -> Expr:
-    """The sum of all columns, nulls left out; 0 when all are null."""
+    """The sum of all columns, nulls left out; 0 when all are null.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"a": [1, None], "b": [2, None]})
+    >>> df.select(sum_horizontal("a", "b").alias("sum")).to_dicts()
+    [{'sum': 3}, {'sum': 0}]
+    """
     known = (as_column(column).fill_null(0) for column in flatten(columns))
     return reduce(lambda a, b: a + b, known)
 
 
 def left(column: IntoExpr, n: IntoExpr) -> Expr:
-    """The first `n` characters; none below 1."""
+    """The first `n` characters; none below 1.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"s": ["fabric"]}).select(left("s", 3).alias("s")).to_dicts()
+    [{'s': 'fab'}]
+    """
     return call("substring", as_column(column), 1, n)
 
 
 def right(column: IntoExpr, n: IntoExpr) -> Expr:
-    """The last `n` characters; none below 1."""
+    """The last `n` characters; none below 1.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"s": ["fabric"]}).select(right("s", 3).alias("s")).to_dicts()
+    [{'s': 'ric'}]
+    """
     if isinstance(n, int):
         return as_column(column).str.right(n)
     last = call("substring", as_column(column), -as_column(n), as_column(n))
@@ -271,7 +329,12 @@ def right(column: IntoExpr, n: IntoExpr) -> Expr:
 
 
 def locate(text: str, column: IntoExpr) -> Expr:
-    """Where `text` begins in a column, counted from 1; 0 when it does not occur."""
+    """Where `text` begins in a column, counted from 1; 0 when it does not occur, null of null.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"s": ["fabric", "x", None]}).select(locate("b", "s").alias("at")).to_dicts()
+    [{'at': 3}, {'at': 0}, {'at': None}]
+    """
     return call("instr", as_column(column), text)
 
 

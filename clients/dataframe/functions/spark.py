@@ -82,7 +82,12 @@ def round(column: IntoExpr, scale: int = 0) -> Expr:
 
 
 def rint(column: IntoExpr) -> Expr:
-    """The nearest whole number as a float64, half to even."""
+    """The nearest whole number as a float64, half to even.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [0.5, 1.5, None]}).select(rint("x").alias("x")).to_dicts()
+    [{'x': 0.0}, {'x': 2.0}, {'x': None}]
+    """
     value = as_column(column).cast("float64")
     nearest = value.bround()
     return when(nearest == 0).then(value * 0.0).otherwise(nearest)  # keeps the sign of -0.4
@@ -94,22 +99,43 @@ def positive(column: IntoExpr) -> Expr:
 
 
 def sec(column: IntoExpr) -> Expr:
-    """1 / cosine."""
+    """1 / cosine of an angle in radians, a float64.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [0.0]}).select(sec("x").alias("sec")).to_dicts()
+    [{'sec': 1.0}]
+    """
     return 1.0 / as_column(column).cos()
 
 
 def csc(column: IntoExpr) -> Expr:
-    """1 / sine."""
+    """1 / sine of an angle in radians, a float64; of 0 an `ExpressionError`.
+
+    >>> import math
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [math.pi / 2]}).select(csc("x").alias("csc")).to_dicts()
+    [{'csc': 1.0}]
+    """
     return 1.0 / as_column(column).sin()
 
 
 def e() -> Expr:
-    """Euler's number."""
+    """Euler's number, a float64 in every row.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [2]}).select(y=e() ** 0).to_dicts()
+    [{'y': 1.0}]
+    """
     return as_column(math.e)
 
 
 def pi() -> Expr:
-    """The number pi."""
+    """The number pi, a float64 in every row.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"r": [2]}).select((pi() * 2).floor().alias("turn")).to_dicts()
+    [{'turn': 6}]
+    """
     return as_column(math.pi)
 
 
@@ -120,7 +146,11 @@ equal_null = function_of(Expr.eq_null_safe, itself, "equal_null", n_columns=2)
 
 
 def nvl(column: IntoExpr, other: IntoExpr) -> Expr:
-    """The first column, or the second where the first is null."""
+    """The first column, or the second where the first is null.
+
+    >>> nvl("a", "b")
+    coalesce(col("a"), col("b"))
+    """
     return call("coalesce", as_column(column), as_column(other))
 
 
@@ -128,7 +158,11 @@ ifnull = nvl
 
 
 def nvl2(column: IntoExpr, there: IntoExpr, missing: IntoExpr) -> Expr:
-    """`there` where the column is not null, else `missing`."""
+    """`there` where the column is not null, else `missing`.
+
+    >>> nvl2("a", 1, 0)
+    when(col("a").is_not_null()).then(1).otherwise(0)
+    """
     there, missing = as_column(there), as_column(missing)
     return when(as_column(column).is_not_null()).then(there).otherwise(missing)
 
@@ -144,13 +178,23 @@ def nullif(column: IntoExpr, other: IntoExpr) -> Expr:
 
 
 def nullifzero(column: IntoExpr) -> Expr:
-    """Null where the number is 0."""
+    """Null where the number is 0.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [0, 2]}).select(nullifzero("x").alias("x")).to_dicts()
+    [{'x': None}, {'x': 2}]
+    """
     value = as_column(column)
     return when(value == 0).then(None).otherwise(value)
 
 
 def zeroifnull(column: IntoExpr) -> Expr:
-    """0 where the number is null."""
+    """0 where the number is null.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"x": [None, 2]}).select(zeroifnull("x").alias("x")).to_dicts()
+    [{'x': 0}, {'x': 2}]
+    """
     return as_column(column).fill_null(0)
 
 
@@ -209,12 +253,22 @@ def substring(column: IntoExpr, pos: IntoExpr, len: IntoExpr) -> Expr:
 
 
 def substr(column: IntoExpr, pos: IntoExpr, len: IntoExpr = None) -> Expr:
-    """As `substring`; without `len` to the end."""
+    """As `substring`; without `len` to the end.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"s": ["fabric"]}).select(substr("s", 4).alias("s")).to_dicts()
+    [{'s': 'ric'}]
+    """
     return substring(column, pos, _TO_THE_END if len is None else len)
 
 
 def replace(column: IntoExpr, search: IntoExpr, replace: IntoExpr = None) -> Expr:
-    """Every `search` in the text becomes `replace`, or is taken out."""
+    """Every `search` in the text becomes `replace`, or is taken out; a text is a column.
+
+    >>> from fabric import DataFrame, lit
+    >>> DataFrame({"s": ["a-b-c"]}).select(replace("s", lit("-"), lit("+")).alias("s")).to_dicts()
+    [{'s': 'a+b+c'}]
+    """
     return call(
         "replace",
         as_column(column),
@@ -224,7 +278,12 @@ def replace(column: IntoExpr, search: IntoExpr, replace: IntoExpr = None) -> Exp
 
 
 def position(substr: IntoExpr, column: IntoExpr) -> Expr:
-    """Where the text `substr` begins in the column, counted from 1; 0 where it does not occur."""
+    """Where the text `substr` begins in the column, counted from 1; 0 where it does not occur.
+
+    >>> from fabric import DataFrame, lit
+    >>> DataFrame({"s": ["fabric"]}).select(position(lit("b"), "s").alias("at")).to_dicts()
+    [{'at': 3}]
+    """
     return call("instr", as_column(column), as_column(substr))
 
 
@@ -252,7 +311,13 @@ array_agg = collect_list
 
 
 def collect_set(column: ColumnName) -> Expr:
-    """In ``agg``: the values of a group, each once, in no order; nulls are left out."""
+    """In ``agg``: the values of a group, each once, in no order; nulls are left out.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"k": ["a", "a", "a"], "x": [1, 1, None]})
+    >>> df.group_by("k").agg(collect_set("x")).to_dicts()
+    [{'k': 'a', 'x': [1]}]
+    """
     return collect_list(column).list.unique()
 
 

@@ -57,7 +57,16 @@ def make_timestamp(  # noqa: PLR0917  # as Spark has it
     minute: IntoExpr = 0,
     second: IntoExpr = 0,
 ) -> Expr:
-    """The time in UTC of numbers; seconds may have a fraction."""
+    """The time in UTC of numbers; seconds may have a fraction, and 60 is the next minute.
+
+    A timestamp in microseconds; null where a number is. An `ExpressionError` names numbers that
+    are no time.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"day": [29, None]})
+    >>> df.select(make_timestamp(2024, 2, "day", 10, 30, 1.5).cast("string").alias("t")).to_dicts()
+    [{'t': '2024-02-29 10:30:01.5'}, {'t': None}]
+    """
     parts = (year, month, day, hour, minute, second)
     return call("make_timestamp", *map(as_column, parts))
 
@@ -74,22 +83,45 @@ def from_epoch(column: IntoExpr, time_unit: str = "s") -> Expr:
 
 
 def timestamp_seconds(column: IntoExpr) -> Expr:
-    """The time so many seconds after 1970."""
+    """The time so many seconds after 1970, a timestamp in UTC of microseconds; of whole numbers.
+
+    Null of null; an `ExpressionError` where it is too far away. See `from_epoch`.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"s": [86_400, None]})
+    >>> df.select(timestamp_seconds("s").cast("string").alias("t")).to_dicts()
+    [{'t': '1970-01-02 00:00:00'}, {'t': None}]
+    """
     return from_epoch(column, "s")
 
 
 def timestamp_millis(column: IntoExpr) -> Expr:
-    """The time so many milliseconds after 1970."""
+    """The time so many milliseconds after 1970; as `timestamp_seconds`.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"ms": [1500]}).select(timestamp_millis("ms").cast("string")).to_dicts()
+    [{'ms': '1970-01-01 00:00:01.5'}]
+    """
     return from_epoch(column, "ms")
 
 
 def timestamp_micros(column: IntoExpr) -> Expr:
-    """The time so many microseconds after 1970."""
+    """The time so many microseconds after 1970; as `timestamp_seconds`.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"us": [1500]}).select(timestamp_micros("us").cast("string")).to_dicts()
+    [{'us': '1970-01-01 00:00:00.0015'}]
+    """
     return from_epoch(column, "us")
 
 
 def date_from_unix_date(column: IntoExpr) -> Expr:
-    """The date so many days after 1970."""
+    """The date so many days after 1970; null of null. Below 0 it is before.
+
+    >>> from fabric import DataFrame
+    >>> DataFrame({"d": [-1, 31]}).select(date_from_unix_date("d").cast("string")).to_dicts()
+    [{'d': '1969-12-31'}, {'d': '1970-02-01'}]
+    """
     return from_epoch(column, "d")
 
 
@@ -153,12 +185,24 @@ unix_micros = function_of(Dates.unix_micros, Dates)
 
 
 def weekday(column: IntoExpr) -> Expr:
-    """The day of the week, Monday is 0; with ``.dt.weekday()``, as in Polars, Monday is 1."""
+    """The day of the week, Monday is 0; with ``.dt.weekday()``, as in Polars, Monday is 1.
+
+    >>> from datetime import date
+    >>> from fabric import DataFrame
+    >>> DataFrame({"d": [date(2024, 1, 1)]}).select(weekday("d").alias("weekday")).to_dicts()
+    [{'weekday': 0}]
+    """
     return call("weekday", as_column(column)) - 1
 
 
 def date_sub(start: IntoExpr, days: IntoExpr) -> Expr:
-    """The date `days` before."""
+    """The date `days` before.
+
+    >>> from datetime import date
+    >>> from fabric import DataFrame
+    >>> DataFrame({"d": [date(2024, 1, 1)]}).select(date_sub("d", 1).cast("string")).to_dicts()
+    [{'d': '2023-12-31'}]
+    """
     return call("date_add", as_column(start), -as_column(days))
 
 
@@ -203,12 +247,24 @@ def to_utc_timestamp(timestamp: IntoExpr, tz: str) -> Expr:
 
 
 def monthname(column: IntoExpr) -> Expr:
-    """``Jan`` to ``Dec``."""
+    """``Jan`` to ``Dec``; null of null.
+
+    >>> from datetime import date
+    >>> from fabric import DataFrame
+    >>> DataFrame({"d": [date(2024, 1, 1)]}).select(monthname("d").alias("month")).to_dicts()
+    [{'month': 'Jan'}]
+    """
     return call("date_format", as_column(column), "MMM")
 
 
 def dayname(column: IntoExpr) -> Expr:
-    """``Mon`` to ``Sun``."""
+    """``Mon`` to ``Sun``; null of null.
+
+    >>> from datetime import date
+    >>> from fabric import DataFrame
+    >>> DataFrame({"d": [date(2024, 1, 1)]}).select(dayname("d").alias("day")).to_dicts()
+    [{'day': 'Mon'}]
+    """
     return call("date_format", as_column(column), "EEE")
 
 
