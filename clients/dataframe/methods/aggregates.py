@@ -226,7 +226,7 @@ class AggregateMethods(Expression):
         >>> df.select(sample=col("x").var(), whole=col("x").var(ddof=0)).to_dicts()
         [{'sample': 4.5, 'whole': 2.25}]
         """
-        return _agg(_by_ddof("var", ddof), self)
+        return _agg(by_ddof("var", ddof), self)
 
     def std(self, ddof: int = 1) -> Self:
         """The standard deviation: of a sample (`ddof` 1) or of all values (0).
@@ -235,7 +235,7 @@ class AggregateMethods(Expression):
         >>> col("x").std(), col("x").std(ddof=0)
         (col("x").std(), col("x").std_pop())
         """
-        return _agg(_by_ddof("std", ddof), self)
+        return _agg(by_ddof("std", ddof), self)
 
     def var_pop(self) -> Self:
         """The variance of all values, which is ``var(ddof=0)``.
@@ -372,7 +372,8 @@ def _agg(function: str, source: AnyExpression, *args: plan.Expr) -> AnyExpressio
     return source._of(plan.Agg(function, to_node(source), args))
 
 
-def _by_ddof(name: str, ddof: int) -> str:
+def by_ddof(name: str, ddof: int) -> str:
+    """The aggregate that divides by the number of values less `ddof`."""
     if ddof not in (0, 1):
         raise PlanError(f"{name} takes ddof=1 (a sample) or ddof=0 (all values), got {ddof!r}")
     return name if ddof == 1 else f"{name}_pop"

@@ -13,7 +13,12 @@ from pyarrow import types
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.calls import helpful
-from fabric.clients.dataframe.methods.aggregates import Interpolation, n_unique_of, quantile_args
+from fabric.clients.dataframe.methods.aggregates import (
+    Interpolation,
+    by_ddof,
+    n_unique_of,
+    quantile_args,
+)
 from fabric.clients.dataframe.verbs.base import F
 from fabric.plan import expr as plan
 
@@ -150,7 +155,7 @@ class GroupAggregates(Generic[F]):
         >>> groups.var("x").to_dicts(), groups.var("x", ddof=0).to_dicts()
         ([{'k': 'a', 'x': 4.5}], [{'k': 'a', 'x': 2.25}])
         """
-        return self._each("var" if ddof else "var_pop", columns)
+        return self._each(by_ddof("var", ddof), columns)
 
     def std(self, *columns: str, ddof: int = 1) -> F:
         """The standard deviations of `columns` (none given: of every number, no key).
@@ -162,7 +167,7 @@ class GroupAggregates(Generic[F]):
         >>> groups.std("x").to_dicts()
         [{'k': 'a', 'x': 1.0}]
         """
-        return self._each("std" if ddof else "std_pop", columns)
+        return self._each(by_ddof("std", ddof), columns)
 
     def var_pop(self, *columns: str) -> F:
         """The variances of all values of `columns` (none given: of every number, no key).

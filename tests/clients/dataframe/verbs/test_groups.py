@@ -149,6 +149,8 @@ def test_describe_has_one_order(parallelism: int) -> None:
         (lambda f: f.group_by("a").agg(x=col("v") - col("v").mean()), r"puts a row's col\(\"v\"\)"),
         (lambda f: f.group_by("a").quantile(2, "n"), "fraction from 0 to 1"),
         (lambda f: f.select(col("n").std(ddof=2)), "ddof=1"),
+        (lambda f: f.group_by("a").var("n", ddof=2), "ddof=1"),
+        (lambda f: f.group_by("a").std("n", ddof=2), "ddof=1"),
         (lambda f: f.select(col("n").quantile(0.5, "mean")), "no interpolation 'mean'; use one of"),
         (lambda f: f.select(col("n").quantile("a")), "fraction from 0 to 1, got 'a'"),
         (lambda f: f.rollup("a").pivot("b", [1]), "plain groups"),
