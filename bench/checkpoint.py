@@ -110,9 +110,7 @@ class CheckpointRun:
         session.checkpoints(interval_s=interval_s, retained=RETAINED, state=state)
         make = _windows if case.parameters["windows"] else _functions
         plan = make(case.rows, interval_s, str(self._progress))
-        self._job = enter(
-            plan.write_stream(fabric.streams.to_blackhole(), name="state", parallelism=N_AGENTS)
-        )
+        self._job = enter(plan.write_stream(fabric.streams.to_blackhole(), parallelism=N_AGENTS))
         self._known: dict[int, pb.CheckpointStatus] = {}
         self._new_bytes: dict[int, int] = {}
         self._inodes: set[int] = set()

@@ -23,7 +23,7 @@ from fabric.clients.dataframe.render import (
     frame_text,
     text_table,
 )
-from fabric.clients.dataframe.session import Session, default_session, plan_engine
+from fabric.clients.dataframe.session import Session, StreamName, default_session, plan_engine
 from fabric.errors import PlanError
 from fabric.io.sources.memory import table_of
 from fabric.plan import nodes, sources, targets
@@ -76,12 +76,7 @@ class Actions:
 
     @property
     def plan(self) -> nodes.Plan:
-        """The logical plan, as it travels.
-
-        >>> from fabric import DataFrame
-        >>> type(DataFrame({"a": [1]}).plan.root).__name__
-        'Scan'
-        """
+        """The logical plan, as it travels."""
         return nodes.Plan(self._node, tuple(sorted(self._config.items(), key=lambda item: item[0])))
 
     @property
@@ -97,12 +92,7 @@ class Actions:
 
     @property
     def given_session(self) -> Session | None:
-        """The session it was read from or given, None while it has none.
-
-        >>> from fabric import DataFrame
-        >>> DataFrame({"a": [1]}).given_session is None
-        True
-        """
+        """The session it was read from or given, None while it has none."""
         return self._session
 
     # ---- reading out
@@ -123,6 +113,12 @@ class Actions:
         >>> job.wait().state
         'finished'
         """
+        return self._submitted(name, parallelism, latency)
+
+    def _submitted(
+        self, name: str, parallelism: int | None, latency: Length | None,
+        stream: StreamName | None = None,
+    ) -> Job:  # fmt: skip
         if not isinstance(name, str):
             raise PlanError(f'the name of a job is text, got {name!r}; write: name="{name}"')
         if parallelism is not None:
@@ -130,7 +126,9 @@ class Actions:
         parts = self._node.inputs if isinstance(self._node, nodes.Union) else (self._node,)
         if not all(isinstance(part, nodes.Sink) for part in parts):
             self._check_ends()
-        return self.session.submit(self.plan, name=name, parallelism=parallelism, latency=latency)
+        return self.session.submit(
+            self.plan, name, parallelism=parallelism, latency=latency, stream=stream
+        )
 
     def collect(self, *, engine: Engine | None = None) -> pa.Table:
         """Run and return all rows as one Arrow table.

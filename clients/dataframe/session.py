@@ -11,7 +11,7 @@ import atexit
 import threading
 from collections.abc import Iterable
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 from fabric.clients.job.host import JobHost
 from fabric.errors import PlanError
@@ -44,6 +44,7 @@ class Session(JobHost, Protocol):
         *,
         parallelism: int | None = None,
         latency: Length | None = None,
+        stream: StreamName | None = None,
     ) -> Job:
         """Check, plan and start; returns while it runs."""
 
@@ -74,6 +75,17 @@ class PlanEngine(Protocol):
 
     def explain(self, plan: Plan, session: Session | None = None) -> str:
         """The plan as it would run there; nothing runs."""
+
+
+OnExisting = Literal["continue", "new", "fail"]
+"""What to do when a stream of a name has checkpoints already."""
+
+
+class StreamName(NamedTuple):
+    """The name that the state of a stream belongs to."""
+
+    name: str
+    on_existing: OnExisting = "continue"
 
 
 _lock = threading.RLock()

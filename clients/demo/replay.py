@@ -117,9 +117,8 @@ def replay(session: Session, stream: DataFrame, out: Path, lose: Callable[[], No
     begin = time.perf_counter()
     session.checkpoints(interval_s=CHECKPOINT_S)
     job = hours.write_stream(
-        folders["delays_by_hour"], also={folders["late_flights"]: late}, name="flights replayed",
-        parallelism=3,
-    )  # fmt: skip
+        folders["delays_by_hour"], also={folders["late_flights"]: late}, parallelism=3
+    )
     checkpoint = _next_complete(job, 0)
     lose()
     lost = time.perf_counter()

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fabric.control import control_pb2 as pb
@@ -28,6 +29,29 @@ if TYPE_CHECKING:
     _Message = pb.JobStatus
 else:
     _Message = object
+
+
+def where_from(status: pb.JobStatus) -> str | None:
+    """Where a stream with a name goes on, as a line; None for one that begins, and other jobs.
+
+    >>> origin = pb.StreamOrigin(name="clicks", start=1)
+    >>> where_from(pb.JobStatus(stream=origin))
+    'stream clicks begins again from its start: no checkpoint of it was complete'
+    """
+    origin = status.stream
+    if not origin.start:
+        return None
+    if not origin.checkpoint:
+        return f"stream {origin.name} begins again from its start: no checkpoint of it was complete"
+    from rich.filesize import decimal  # few need it
+
+    begun = datetime.fromtimestamp(origin.begun_s)
+    day = "" if begun.date() == datetime.now().date() else f"{begun:%Y-%m-%d} "
+    states = f"{origin.states or 'no'} state{'' if origin.states == 1 else 's'}"
+    return (
+        f"stream {origin.name} goes on from checkpoint {origin.checkpoint} of {day}"
+        f"{begun:%H:%M:%S}, {states}, {decimal(origin.bytes)}"
+    )
 
 
 class Status(_Message):

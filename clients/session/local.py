@@ -22,6 +22,7 @@ from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import Engine, Services
 from fabric.agent.runtime import AgentRuntime
 from fabric.clients.dataframe.durations import Length
+from fabric.clients.dataframe.session import StreamName
 from fabric.clients.job.dry_run import may_run
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
@@ -106,15 +107,17 @@ class EmbeddedSession(Session):
         *,
         parallelism: int | None = None,
         latency: Length | None = None,
+        stream: StreamName | None = None,
     ) -> Job:
         """See `Session`; there is a place for the checkpoints of a stream before it starts."""
         given = plan if isinstance(plan, Plan) else plan.plan
-        if not is_endless(given.root):
-            return super().submit(given, name, parallelism=parallelism, latency=latency)
-        may_run(given, self)
-        _make_room(self._config.checkpointing(self._checkpoint).folder)
-        job = super().submit(given, name, parallelism=parallelism, latency=latency)
-        self._streams.add(job.id)
+        endless = is_endless(given.root)
+        if endless:
+            may_run(given, self)
+            _make_room(self._config.checkpointing(self._checkpoint).folder)
+        job = super().submit(given, name, parallelism=parallelism, latency=latency, stream=stream)
+        if endless and stream is None:
+            self._streams.add(job.id)
         return job
 
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
@@ -170,7 +173,7 @@ class EmbeddedSession(Session):
             )  # fmt: skip
 
     def _stop(self) -> None:
-        """Nobody goes on from the checkpoints of a stream that ended well."""
+        """Nobody goes on from the checkpoints of a stream that ended well and has no name."""
         ended = pb.ListRequest(states=[pb.JOB_FINISHED, pb.JOB_CANCELLED])
         with suppress(FabricError):  # they stay then
             for job in self.control.list_jobs(ended).jobs if self._streams else ():

@@ -6,6 +6,7 @@ One job: submit plans and hand back jobs, the same whatever is behind. The two k
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,10 @@ import pyarrow as pa
 
 from fabric.clients.dataframe.durations import Length, latency_us
 from fabric.clients.dataframe.expressions.udf import chosen
-from fabric.clients.dataframe.session import closed, opened
+from fabric.clients.dataframe.session import StreamName, closed, opened
 from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.job.job import Job
+from fabric.clients.job.status import where_from
 from fabric.clients.session.readers import Readers
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
@@ -156,6 +158,7 @@ class Session(Readers, ABC):
         *,
         parallelism: int | None = None,
         latency: Length | None = None,
+        stream: StreamName | None = None,
     ) -> Job:
         """Check, plan and start; returns while it runs.
 
@@ -169,6 +172,8 @@ class Session(Readers, ABC):
             How many tasks a stage has; None: that of the session.
         latency
             For a stream: how long its rows may be gathered (`fabric.connect`).
+        stream
+            The name of a stream whose state outlives the program, see `DataFrame.write_stream`.
 
         >>> import fabric
         >>> with fabric.connect() as session:
@@ -183,8 +188,12 @@ class Session(Readers, ABC):
         request = self._request(given, name, parallelism)
         if wanted_us is not None:
             request.latency_us = wanted_us
+        if stream is not None:
+            request.stream.name, request.stream.on_existing = stream
         status = self._open_control().submit(request)
         self._keep(status.job_id, given)
+        if (line := where_from(status)) is not None:
+            print(line, file=sys.stderr)
         return Job(self, status, drops_late(given.root))
 
     def explain(self, plan: Plan | DataFrame) -> pb.ExplainReply:

@@ -76,10 +76,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class StorageWork:
-    """Do this with a job's checkpoints in `folder`, one after the other, and say how it went."""
+    """Do this with a job's checkpoints in `folder`, one after the other, and say how it went.
+
+    They are those of the job `state`: itself, or the first one of a stream with a name.
+    """
 
     job_id: str
     folder: str
+    state: str
     work: WriteManifest | Verify | RemoveCheckpoints | RemoveJob
 
 

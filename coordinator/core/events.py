@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import FabricError
 
@@ -41,6 +42,18 @@ class AgentSaid:
     message: pb.AgentMessage
 
 
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """A stream with a name begins, or goes on."""
+
+    origin: pb.StreamOrigin
+    """Its name, how often it was started before, and what people are told of its checkpoint."""
+    last: int = 0
+    """The highest number that an earlier start gave to a checkpoint."""
+    pointers: tuple[Pointer, ...] = ()
+    """The complete checkpoints that it left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
     """A plan was checked and cut; `fragments` are the encoded stages, in order."""
@@ -55,6 +68,8 @@ class JobSubmitted:
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     latency_us: int = 0
+    stream: StreamStart | None = None
+    """Of a stream that has a name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class CheckpointFiles:
                 self._say(said)
 
     def _do(self, work: StorageWork) -> Event | None:
-        job_id, storage = work.job_id, FolderStorage(Path(work.folder))
+        job_id, state, storage = work.job_id, work.state, FolderStorage(Path(work.folder))
         match work.work:
             case WriteManifest(manifest=manifest):
                 failpoints.reach("checkpoint.acknowledged")
@@ -69,15 +69,15 @@ class CheckpointFiles:
                 failpoints.reach("checkpoint.stored")
                 return ManifestWritten(job_id, manifest.checkpoint, seal)
             case Verify(checkpoint=number, seal=seal):
-                manifest = storage.load(job_id, number, seal)
+                manifest = storage.load(state, number, seal)
                 storage.verify(manifest)
                 failpoints.reach("checkpoint.verified")
                 return CheckpointVerified(job_id, number, (manifest, seal))
             case RemoveCheckpoints(keep=keep, below=below):
                 failpoints.reach("checkpoint.removing")
-                storage.retain(job_id, keep, below)
+                storage.retain(state, keep, below)
             case RemoveJob():
-                storage.remove_job(job_id)
+                storage.remove_job(state)
         return None
 
 
@@ -94,9 +94,14 @@ def _failed(work: StorageWork, error: Exception) -> Event | None:
 
 
 def listed(
-    found: Iterable[pb.CheckpointStatus], request: pb.CheckpointsRequest, storage: FolderStorage
+    found: Iterable[pb.CheckpointStatus],
+    request: pb.CheckpointsRequest,
+    state: str,
+    storage: FolderStorage,
 ) -> pb.CheckpointList:
     """All of `found`; of the one that is asked for, what each task has in it.
+
+    Its manifest is one of the job `state`.
 
     Raises
     ------
@@ -116,7 +121,7 @@ def listed(
             job=request.job_id,
         )
     if known[0].state not in {"under way", "aborted"}:
-        manifest = storage.load(request.job_id, request.checkpoint)
+        manifest = storage.load(state, request.checkpoint)
         known[0].parts.extend(_part(task) for task in manifest.tasks)
     return pb.CheckpointList(checkpoints=known)
 

@@ -15,6 +15,7 @@ from typing import Self
 from fabric import failpoints
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
+from fabric.control.api import ENDED
 from fabric.control.link import OnMessage
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core.core import CoordinatorCore
@@ -43,6 +44,7 @@ from fabric.coordinator.runtime.links import (
 )
 from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.outbox import Outbox
+from fabric.coordinator.submit.stream_names import StreamNames
 from fabric.errors import FabricError, InternalError, NotLeaderError, StorageError
 from fabric.ids import check_name
 from fabric.security.callers import who
@@ -79,6 +81,7 @@ class CoreDriver:
         self._wake = threading.Condition(self._lock)
         self._outbox = Outbox(self._store, self._wake)
         self._checkpoint_files = CheckpointFiles(self._stored)
+        self._names = StreamNames()
         self._links = AgentLinks()
         self._watchers = Watchers()
         self._n_sessions = 0
@@ -89,6 +92,9 @@ class CoreDriver:
             restored = self._core.restore(self._store, wall_s, now)
             failpoints.reach("coordinator.restoring")
             self._outbox.put(restored)
+            for job in self._core.registry.active():
+                if job.origin is not None:
+                    self._names.resume(job.job_id, job.checkpoint, job.origin.name)
 
     # ---- life
 
@@ -128,6 +134,7 @@ class CoreDriver:
         if self._thread.is_alive():
             self._thread.join()
         self._checkpoint_files.close()
+        self._names.close()
         self._watchers.notify_all()
         for link in links:
             link.disconnect("the coordinator was stopped")
@@ -150,6 +157,15 @@ class CoreDriver:
         """Wait until every message so far was handed to its link."""
         with self._lock:
             self._outbox.wait_done(lambda: self._closed or self.broken is not None)
+
+    def _settle(self) -> None:
+        """Wait until all that follows from what has happened is done; refuse while it can't be."""
+        with self._lock:
+            self._check_open()
+            if self._outbox.away is not None:
+                raise self._outbox.away
+        if self._thread.is_alive():
+            self.flush()
 
     # ---- agents
 
@@ -279,7 +295,9 @@ class CoreDriver:
             case Disconnect(agent_id=agent_id, session=session, reason=reason):
                 if (link := self._links.take(agent_id, session)) is not None:
                     link.disconnect(reason)
-            case JobChanged(job_id=job_id):
+            case JobChanged(job_id=job_id, state=state):
+                if state in ENDED:
+                    self._ended(job_id, state)
                 self._watchers.notify(job_id)
             case Note(event=event, fields=fields):
                 self._log(event, dict(fields))
@@ -287,6 +305,16 @@ class CoreDriver:
                 self._checkpoint_files.put(effect)
             case DatasetAnswered() | Persist() | Hear():
                 pass
+
+    def _ended(self, job_id: str, state: pb.JobState) -> None:
+        """Let others have the name of a stream that has ended, unless it goes on already."""
+        with self._lock:
+            goes_on = job_id in self._core.registry.running
+        if not goes_on:
+            try:
+                self._names.ended(job_id, by_itself=state == pb.JOB_FINISHED)
+            except FabricError as error:
+                self._log("end of a stream not written down", {"job": job_id, "error": str(error)})
 
     def _stored(self, event: Event) -> None:
         """How something went with a checkpoint's files; in the keeper's thread."""

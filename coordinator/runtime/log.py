@@ -21,6 +21,7 @@ WARNINGS = frozenset({
     "CHECKPOINT IS DAMAGED, an older one is tried",
     "OUTPUT IS TAKEN BACK, its rows come again", "output not taken back, it is tried again",
     "ROWS ARE SEEN TWICE, as the stream allows", "metadata store away",
+    "end of a stream not written down",
     "coordinator failed", "agent obeys another coordinator",
 })  # fmt: skip
 

@@ -1,18 +1,18 @@
 """The coordinator: the handlers of the control verbs, over the core at work.
 
 `CoordinatorRuntime` answers `ControlApi` and takes agents' links. What verbs have in common, the
-lock, the thread and the store, is in `driver.py`. `page` cuts a long list of jobs into pages, from
-the newest back, so that jobs that come in meanwhile change no later page.
+lock, the thread and the store, is in `driver.py`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock
+from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.coordinator.config import CoordinatorConfig, chosen
@@ -26,6 +26,7 @@ from fabric.coordinator.core.events import (
     JobRestarted,
     JobSubmitted,
 )
+from fabric.coordinator.core.jobs.messages import page
 from fabric.coordinator.metadata.store import MetadataStore
 from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.runtime.checkpoint_files import listed
@@ -33,7 +34,8 @@ from fabric.coordinator.runtime.driver import CoreDriver
 from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.submit.preparation import Prepared, prepare
 from fabric.coordinator.submit.splits import Surroundings
-from fabric.errors import ConfigError, PlanError
+from fabric.coordinator.submit.stream_names import Found
+from fabric.errors import PlanError
 from fabric.ids import new_id
 from fabric.security.tokens import Signer
 
@@ -70,24 +72,43 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
             known = core.registry.job_of_key(request.client_key)
         if known is not None:
             return self.status(pb.JobRequest(job_id=known))
-        adaptive = chosen(request.adaptive, self._config.adaptive)
         checkpoint = self._config.checkpointing(request.checkpoint)
-        prepared = self._prepare(request)
+        if not request.HasField("stream"):
+            return self._submitted(request, checkpoint, self._prepare(request))
+        self._settle()
+        with self._names.starting(request.stream, checkpoint, self._running) as found:
+            prepared = self._prepare(request, found)
+            found.check_same(prepared.graph)
+            return self._submitted(request, checkpoint, prepared, found)
+
+    def _submitted(
+        self,
+        request: pb.SubmitRequest,
+        checkpoint: CheckpointConfig,
+        prepared: Prepared,
+        found: Found | None = None,
+    ) -> pb.JobStatus:
+        """Start a job, or the one that was `found` under the name of a stream."""
         event = JobSubmitted(
-            job_id=new_id("job"),
+            job_id=new_id("job") if found is None else found.job,
             name=request.name[:256] or "job",
             client_key=request.client_key,
             graph=prepared.graph,
             fragments=prepared.fragments(),
             schema=bytes(prepared.schema.serialize()),
             wall_s=self._clock.wall_s(),
-            adaptive=adaptive,
+            adaptive=chosen(request.adaptive, self._config.adaptive),
             checkpoint=checkpoint,
             latency_us=self._config.latency_us(request),
+            stream=None if found is None else found.start,
         )
         with self._changed(event) as (_, now):
             job_id = self._core.registry.job_of_key(request.client_key) or event.job_id
             return self._core.registry.status(job_id, now)
+
+    def _running(self, folder: str, name: str) -> str:
+        with self._reading() as (core, _):
+            return core.registry.stream_job(folder, name)
 
     def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
         """See `ControlApi.explain`."""
@@ -129,8 +150,8 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         with self._reading() as (core, now):
             job = core.registry.live(request.job_id)
             found = [] if job.stream is None else job.stream.checkpoints.statuses(now)
-            folder = job.checkpoint.folder
-        return listed(found, request, FolderStorage(Path(folder)))
+            folder, state = job.checkpoint.folder, job.state_id
+        return listed(found, request, state, FolderStorage(Path(folder)))
 
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""
@@ -185,7 +206,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         finally:
             end()
 
-    def _prepare(self, request: pb.SubmitRequest) -> Prepared:
+    def _prepare(self, request: pb.SubmitRequest, found: Found | None = None) -> Prepared:
         with self._reading() as (core, _):
             agents = core.agent_hellos()
             around = Surroundings(
@@ -197,6 +218,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
                 broadcast_bytes=chosen(request.adaptive, self._config.adaptive).broadcast_bytes,
                 ask_s=self._config.ask_s, running=core.registry.running,
                 interval_s=self._config.checkpointing(request.checkpoint).interval_s,
+                stream=request.stream.name, goes_on="" if found is None else found.goes_on,
             )  # fmt: skip
         try:
             return prepare(request, around, self._config.plan_bytes_max, self._signer)
@@ -210,39 +232,3 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
     def _drained(self, event: AgentDrained) -> pb.AgentStatus:
         with self._changed(event) as (_, now):
             return self._core.agents.one(event.agent_id, now)
-
-
-def page(jobs: Iterable[pb.JobStatus], request: pb.ListRequest) -> pb.JobList:
-    """The jobs of one page, oldest first; all of them when `limit` is 0.
-
-    >>> jobs = [pb.JobStatus(job_id=name, submitted_s=at) for at, name in enumerate("abc")]
-    >>> first = page(jobs, pb.ListRequest(limit=2))
-    >>> [job.job_id for job in first.jobs], first.next
-    (['b', 'c'], '1.0 b')
-    >>> [job.job_id for job in page(jobs, pb.ListRequest(limit=2, before=first.next)).jobs]
-    ['a']
-    """
-    wanted = [job for job in jobs if not request.states or job.state in request.states]
-    wanted.sort(key=_place)
-    if request.before:
-        end = _read_place(request.before)
-        wanted = [job for job in wanted if _place(job) < end]
-    chosen = wanted[-request.limit :] if request.limit else wanted
-    more = len(chosen) < len(wanted)
-    return pb.JobList(jobs=chosen, next=_place_text(_place(chosen[0])) if more else "")
-
-
-def _place(job: pb.JobStatus) -> tuple[float, str]:
-    return job.submitted_s, job.job_id
-
-
-def _place_text(place: tuple[float, str]) -> str:
-    return f"{place[0]!r} {place[1]}"
-
-
-def _read_place(text: str) -> tuple[float, str]:
-    submitted, _, job_id = text.partition(" ")
-    try:
-        return float(submitted), job_id
-    except ValueError:
-        raise ConfigError("`before` must be the `next` of a page that was read earlier") from None

@@ -37,7 +37,8 @@ class Surroundings:
     `datasets` are those there are, `agents` the attached ones, `n_cpus` their processors together,
     `parallelism` the default, `broadcast_bytes` what a side of a join may have to be sent to all,
     `ask_s` how long a Flight server that the plan reads from may take to answer, `interval_s` how
-    far apart its checkpoints are, `running` the jobs that have not ended.
+    far apart its checkpoints are, `running` the jobs that have not ended. `stream` is the name of a
+    stream that has one, and `goes_on` the job that it was before.
     """
 
     parallelism: int
@@ -49,6 +50,8 @@ class Surroundings:
     ask_s: float = 10.0
     interval_s: float = 10.0
     running: frozenset[str] = frozenset()
+    stream: str = ""
+    goes_on: str = ""
 
 
 def refuse_views(plan: Plan, around: Surroundings) -> None:

@@ -74,8 +74,8 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
         else:
             from fabric.io.sinks import check_stream_target, check_target
 
-            check_target(target, schema_of(sink.input))
-            check_stream_target(target, schema_of(sink.input))
+            check_target(target, schema_of(sink.input), around.goes_on)
+            check_stream_target(target, schema_of(sink.input), around.goes_on)
 
 
 def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sink) -> None:
@@ -84,7 +84,13 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sin
     if target.mode == "view":
         _check_view(target, around, sink)
         return
-    if target.mode == "create" and current is not None:
+    if around.stream and around.embedded:
+        raise PlanError(
+            f"dataset {target.name!r} ends with this session, and the stream {around.stream!r} "
+            "goes on after it: its earlier rows would be lost. Write to files, to a table or a "
+            "topic, or run it on agents"
+        )
+    if target.mode == "create" and current is not None and not around.goes_on:
         if of_stream:
             from fabric.io.sinks.dataset import stream_refused
 

@@ -142,8 +142,8 @@ class BackgroundWork:
         """Remove whatever a sink's stage has written aside, known or not."""
         root = self._services.engine.decode(command.fragment)
         if isinstance(root, Sink):
-            job, stage, folder = command.job_id, command.stage, command.folder
-            sinks.discard(root.target, job, stage, folder, published=published)
+            state, stage, folder = command.state, command.stage, command.folder
+            sinks.discard(root.target, state, stage, folder, published=published)
 
     def _target_of(self, command: pb.SinkCommand) -> Target | None:
         """Where a sink writes, with its credentials, if it needs any."""

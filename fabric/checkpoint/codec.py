@@ -22,6 +22,7 @@ from fabric._cython.shuffle.checksum import crc32c
 from fabric.checkpoint.manifest import (
     FileRecord,
     Manifest,
+    NodeRecord,
     Seal,
     SinkHandle,
     SnapshotAck,
@@ -37,7 +38,7 @@ _LINE_MAX = 80
 def encode(manifest: Manifest) -> bytes:
     """The bytes of a manifest; equal manifests have equal ones.
 
-    >>> manifest = Manifest(job="j", checkpoint=3, epoch=1, run=0, plan="p", wall_us=0, tasks=())
+    >>> manifest = Manifest(job="j", checkpoint=3, epoch=1, run=0, wall_us=0, tasks=())
     >>> decode(encode(manifest), "j/3/MANIFEST") == manifest
     True
     """
@@ -206,8 +207,8 @@ _SNAPSHOT = _object(
     handles=_each(_row(SinkHandle, attrgetter("checkpoint", "data"), _N, _BYTES)),
 )  # fmt: skip
 _MANIFEST = _object(
-    Manifest, {}, job=_TEXT, checkpoint=_N, epoch=_N, run=_N, plan=_TEXT, wall_us=_N,
-    tasks=_each(_SNAPSHOT),
+    Manifest, {}, job=_TEXT, checkpoint=_N, epoch=_N, run=_N, wall_us=_N, tasks=_each(_SNAPSHOT),
+    nodes=_each(_row(NodeRecord, attrgetter("path", "kind", "text"), _TEXT, _TEXT, _TEXT)),
 )  # fmt: skip
 _ACK = _object(
     SnapshotAck, {}, checkpoint=_N, stage=_N, task=_N, attempt=_N, epoch=_N, taken=_N,

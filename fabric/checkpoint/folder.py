@@ -4,6 +4,7 @@
                                      /window_2.3.1/state        node window_2, task 3, attempt 1
                 /shared/<content>-<bytes>-<crc32c>              immutable files by their content
                 /sinks/...                                      what sinks have to publish
+    <root>/.names/...                                           named streams, see `names.py`
 
 Jobs, nodes and contents may be any text, folders may not: what has a letter that some file system
 treats as another one gets a digest of itself appended.
@@ -31,6 +32,7 @@ from fabric.checkpoint.manifest import FileRecord, TaskSnapshot, check_file_name
 from fabric.errors import DataError, InternalError, NotFoundError, StorageError
 
 MANIFEST, ASIDE, SHARED, SINKS = "MANIFEST", "MANIFEST.new", "shared", "sinks"
+NAMES = ".names"
 _PLAIN = re.compile(r"[a-z0-9_\-]{1,100}")
 _OTHER = re.compile(r"[^a-z0-9_\-]")
 _SHARED = re.compile(r"(.+)-(\d+)-([0-9a-f]{8})")

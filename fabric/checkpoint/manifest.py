@@ -59,6 +59,15 @@ class SinkHandle:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node of the plan that a checkpoint is of: its path, its kind, and the step as text."""
+
+    path: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSnapshot:
     """What one task of one node put into a checkpoint.
 
@@ -161,23 +170,24 @@ class Seal:
 class Manifest:
     """All of checkpoint `checkpoint` of `job`; `tasks` are in the order of (node, task).
 
-    `plan` is the fingerprint of the plan, `epoch` the coordinator's, `run` the job's; `wall_us` is
-    when it was begun.
+    `nodes` are those of the plan that may keep something, by path; `epoch` is the coordinator's,
+    `run` the job's; `wall_us` is when it was begun.
     """
 
     job: str
     checkpoint: int
     epoch: int
     run: int
-    plan: str
     wall_us: int
     tasks: tuple[TaskSnapshot, ...]
+    nodes: tuple[NodeRecord, ...] = ()
 
     def __post_init__(self) -> None:
         _check_number("checkpoint", self.checkpoint, 1)
         for name in ("epoch", "run", "wall_us"):
             _check_number(name, getattr(self, name), 0)
         _check_rising("tasks", [(task.node, task.task) for task in self.tasks])
+        _check_rising("nodes", [node.path for node in self.nodes])
 
     @property
     def n_bytes(self) -> int:
@@ -192,6 +202,11 @@ class Manifest:
     def of_node(self, node: str) -> tuple[TaskSnapshot, ...]:
         """The snapshots of a node, in the order of its tasks."""
         return tuple(task for task in self.tasks if task.node == node)
+
+    def kept(self) -> tuple[NodeRecord, ...]:
+        """The nodes of which a task has put something into it."""
+        holding = {t.node for t in self.tasks if t.files or t.positions or t.handles}
+        return tuple(node for node in self.nodes if node.path in holding)
 
     def positions(self, node: str) -> dict[str, bytes]:
         """Where the splits of a source go on, whichever task had them."""

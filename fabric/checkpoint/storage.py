@@ -23,6 +23,7 @@ from fabric.checkpoint.files import Files, reading, writing
 from fabric.checkpoint.folder import (
     ASIDE,
     MANIFEST,
+    NAMES,
     SHARED,
     SINKS,
     FolderReader,
@@ -84,18 +85,44 @@ class FolderStorage:
 
     def load(self, job: str, checkpoint: int, seal: Seal | None = None) -> Manifest:
         """A manifest, which must be the one of `seal`."""
+        manifest, data = self._decoded(job, checkpoint)
+        if seal is not None:
+            check_seal(data, seal, self._where(job, checkpoint))
+        return manifest
+
+    def sealed(self, job: str, checkpoint: int) -> tuple[Manifest, Seal]:
+        """A manifest of which no seal is known elsewhere, and its seal."""
+        manifest, data = self._decoded(job, checkpoint)
+        return manifest, seal_of(data)
+
+    def begin_again(self, job: str) -> int:
+        """The highest number that a checkpoint of an earlier start has, complete or not; 0: none.
+
+        What its ended tasks left apart goes: each checkpoint has names of its own for these files,
+        and tasks of this start will write there.
+        """
+        folder = self._root / plain(job)
+        found = checkpoints_among(self._names(folder)) if plain(job) in self._all() else []
+        if FINAL in found:
+            with writing(self._root, folder):
+                self._remove_checkpoint(checkpoint_folder(self._root, job, FINAL))
+        return max((number for number in found if number != FINAL), default=0)
+
+    def _where(self, job: str, checkpoint: int) -> str:
+        path = checkpoint_folder(self._root, job, checkpoint) / MANIFEST
+        return str(path.relative_to(self._root))
+
+    def _decoded(self, job: str, checkpoint: int) -> tuple[Manifest, bytes]:
         path = checkpoint_folder(self._root, job, checkpoint) / MANIFEST
         with reading(self._files, self._root, path):
             data = self._files.read(path)
-        where = str(path.relative_to(self._root))
+        where = self._where(job, checkpoint)
         manifest = decode(data, where)
-        if seal is not None:
-            check_seal(data, seal, where)
         if (manifest.job, manifest.checkpoint) != (job, checkpoint):
             raise InternalError(
                 f"{where} is of job {manifest.job}, checkpoint {manifest.checkpoint}: it was moved"
             )
-        return manifest
+        return manifest, data
 
     def verify(self, manifest: Manifest) -> None:
         """Read every file; an error names the first that is missing or differs."""
@@ -120,9 +147,11 @@ class FolderStorage:
 
     def jobs(self) -> list[str]:
         """The jobs that have a folder, by name."""
+        return [name for name in self._all() if name != NAMES and (self._root / name).is_dir()]
+
+    def _all(self) -> list[str]:
         with reading(self._files, self._root, self._root):
-            names = self._files.names(self._root)
-        return [name for name in names if (self._root / name).is_dir()]
+            return self._files.names(self._root)
 
     def retain(self, job: str, keep: Collection[int], below: int) -> None:
         """Remove the checkpoints below `below` that are not to be kept, whole or half."""

@@ -434,7 +434,7 @@ class Deploy(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., sink_folder: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
 
 class StreamDeploy(_message.Message):
-    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "source_gather_s", "exchange_gather_s", "exchange_behind_s", "states")
+    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "source_gather_s", "exchange_gather_s", "exchange_behind_s", "states", "state")
     class StatesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -452,6 +452,7 @@ class StreamDeploy(_message.Message):
     EXCHANGE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_BEHIND_S_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     folder: str
     checkpoint: int
     seal_bytes: int
@@ -462,7 +463,8 @@ class StreamDeploy(_message.Message):
     exchange_gather_s: float
     exchange_behind_s: float
     states: _containers.MessageMap[str, NodeState]
-    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ..., states: _Optional[_Mapping[str, NodeState]] = ...) -> None: ...
+    state: str
+    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ..., states: _Optional[_Mapping[str, NodeState]] = ..., state: _Optional[str] = ...) -> None: ...
 
 class NodeState(_message.Message):
     __slots__ = ("state", "bytes")
@@ -625,13 +627,14 @@ class ReleaseJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class SinkCommand(_message.Message):
-    __slots__ = ("job_id", "stage", "handles", "fragment", "plan", "folder", "publish", "abandon", "take_back", "drop")
+    __slots__ = ("job_id", "stage", "handles", "fragment", "plan", "folder", "state", "publish", "abandon", "take_back", "drop")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     HANDLES_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     FOLDER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     ABANDON_FIELD_NUMBER: _ClassVar[int]
     TAKE_BACK_FIELD_NUMBER: _ClassVar[int]
@@ -642,11 +645,12 @@ class SinkCommand(_message.Message):
     fragment: bytes
     plan: bytes
     folder: str
+    state: str
     publish: SinkPublish
     abandon: SinkAbandon
     take_back: SinkTakeBack
     drop: SinkDrop
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., handles: _Optional[_Iterable[bytes]] = ..., fragment: _Optional[bytes] = ..., plan: _Optional[bytes] = ..., folder: _Optional[str] = ..., publish: _Optional[_Union[SinkPublish, _Mapping]] = ..., abandon: _Optional[_Union[SinkAbandon, _Mapping]] = ..., take_back: _Optional[_Union[SinkTakeBack, _Mapping]] = ..., drop: _Optional[_Union[SinkDrop, _Mapping]] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., handles: _Optional[_Iterable[bytes]] = ..., fragment: _Optional[bytes] = ..., plan: _Optional[bytes] = ..., folder: _Optional[str] = ..., state: _Optional[str] = ..., publish: _Optional[_Union[SinkPublish, _Mapping]] = ..., abandon: _Optional[_Union[SinkAbandon, _Mapping]] = ..., take_back: _Optional[_Union[SinkTakeBack, _Mapping]] = ..., drop: _Optional[_Union[SinkDrop, _Mapping]] = ...) -> None: ...
 
 class SinkPublish(_message.Message):
     __slots__ = ("checkpoint",)
@@ -781,7 +785,7 @@ class CommittedPart(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., writer: _Optional[str] = ..., attempt: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive", "checkpoint", "latency_us")
+    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive", "checkpoint", "latency_us", "stream")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -789,6 +793,7 @@ class SubmitRequest(_message.Message):
     ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     LATENCY_US_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     name: str
     client_key: str
@@ -796,7 +801,34 @@ class SubmitRequest(_message.Message):
     adaptive: Adaptive
     checkpoint: Checkpointing
     latency_us: int
-    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ...) -> None: ...
+    stream: StreamName
+    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamName, _Mapping]] = ...) -> None: ...
+
+class StreamName(_message.Message):
+    __slots__ = ("name", "on_existing")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ON_EXISTING_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    on_existing: str
+    def __init__(self, name: _Optional[str] = ..., on_existing: _Optional[str] = ...) -> None: ...
+
+class StreamOrigin(_message.Message):
+    __slots__ = ("name", "checkpoint", "begun_s", "states", "bytes", "start", "state")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_S_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    checkpoint: int
+    begun_s: float
+    states: int
+    bytes: int
+    start: int
+    state: str
+    def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., begun_s: _Optional[float] = ..., states: _Optional[int] = ..., bytes: _Optional[int] = ..., start: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
     __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder", "state_memory")
@@ -1017,7 +1049,7 @@ class LocateRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "client_key", "waiting")
+    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "client_key", "stream", "waiting")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -1032,6 +1064,7 @@ class JobStatus(_message.Message):
     N_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
@@ -1047,8 +1080,9 @@ class JobStatus(_message.Message):
     n_attempts: int
     run: int
     client_key: str
+    stream: StreamOrigin
     waiting: str
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ..., waiting: _Optional[str] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., waiting: _Optional[str] = ...) -> None: ...
 
 class StageStatus(_message.Message):
     __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted", "rows_in", "watermark_us", "counts")
@@ -1230,30 +1264,30 @@ class Leadership(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class StoredPlan(_message.Message):
-    __slots__ = ("name", "client_key", "schema", "submitted_s", "turn", "adaptive", "stages", "edges", "checkpoint", "latency_us", "planned")
+    __slots__ = ("name", "client_key", "schema", "submitted_s", "adaptive", "stages", "edges", "checkpoint", "latency_us", "stream", "planned")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     SUBMITTED_S_FIELD_NUMBER: _ClassVar[int]
-    TURN_FIELD_NUMBER: _ClassVar[int]
     ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     EDGES_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     LATENCY_US_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     name: str
     client_key: str
     schema: bytes
     submitted_s: float
-    turn: int
     adaptive: Adaptive
     stages: _containers.RepeatedCompositeFieldContainer[StoredStage]
     edges: _containers.RepeatedCompositeFieldContainer[StoredEdge]
     checkpoint: Checkpointing
     latency_us: int
+    stream: StreamOrigin
     planned: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., turn: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StoredStage(_message.Message):
     __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added", "latency_us", "states")

@@ -286,10 +286,12 @@ def test_sink_commands_are_carried_out_and_told(agent: Running) -> None:
     assert agent.engine.calls == [("publish", (b"1", b"2")), ("abandon", (b"3",))]
     assert not reports[0].HasField("error")
     agent.say(
-        sink=pb.SinkCommand(job_id="job", stage=4, abandon=pb.SinkAbandon(), fragment=b"sink")
+        sink=pb.SinkCommand(
+            job_id="job", state="first", stage=4, abandon=pb.SinkAbandon(), fragment=b"sink"
+        )
     )
     wait_until(lambda: len(agent.engine.calls) == 3)
-    assert agent.engine.calls[2] == ("discard", (b"sink", b"job", b"4"))
+    assert agent.engine.calls[2] == ("discard", (b"sink", b"first", b"4"))
     agent.engine.publish_error = StorageError("no space left on /out")
     agent.say(sink=pb.SinkCommand(job_id="job", stage=5, publish=pb.SinkPublish()))
     report = wait_until(lambda: [m.sink for m in agent.link.sent if m.sink.stage == 5])[0]

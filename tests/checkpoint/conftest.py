@@ -9,6 +9,7 @@ from fabric.checkpoint.manifest import (
     FINAL,
     FileRecord,
     Manifest,
+    NodeRecord,
     SinkHandle,
     SnapshotAck,
     TaskSnapshot,
@@ -47,9 +48,9 @@ MANIFESTS = st.builds(
     checkpoint=st.integers(1, FINAL),
     epoch=NUMBERS,
     run=NUMBERS,
-    plan=TEXTS,
     wall_us=NUMBERS,
     tasks=rising(SNAPSHOTS, lambda task: (task.node, task.task)),
+    nodes=rising(st.builds(NodeRecord, TEXTS, TEXTS, TEXTS), lambda node: node.path),
 )
 ACKS = st.builds(
     SnapshotAck,

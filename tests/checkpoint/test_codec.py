@@ -31,7 +31,7 @@ from .conftest import ACKS, MANIFESTS
 
 FILE = FileRecord("state", 10, 99, "db-7")
 TASK = TaskSnapshot("window_2", 0, 3, range(10), (FILE,), (("s", b"\0"),), (SinkHandle(4, b"h"),))
-ONE = Manifest(job="j", checkpoint=5, epoch=2, run=1, plan="f00", wall_us=7, tasks=(TASK,))
+ONE = Manifest(job="j", checkpoint=5, epoch=2, run=1, wall_us=7, tasks=(TASK,))
 
 
 @given(MANIFESTS)
@@ -131,7 +131,7 @@ def test_what_a_manifest_adds_up() -> None:
     later = TaskSnapshot(
         "window_2", 1, 0, range(10, 20), (), (("t", b"2"),), (SinkHandle(5, b"i"),)
     )
-    both = Manifest(job="j", checkpoint=5, epoch=2, run=1, plan="", wall_us=7, tasks=(TASK, later))
+    both = Manifest(job="j", checkpoint=5, epoch=2, run=1, wall_us=7, tasks=(TASK, later))
     assert (both.n_bytes, both.n_files) == (10, 1)
     assert both.of_node("window_2") == (TASK, later)
     assert both.positions("window_2") == {"s": b"\0", "t": b"2"}

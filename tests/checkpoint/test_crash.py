@@ -62,7 +62,7 @@ def store(storage: FolderStorage, checkpoint: int) -> Manifest:
         groups = range(task, task + 1)
         tasks.append(TaskSnapshot("window", task, 0, groups, writer.finish()))
     manifest = Manifest(
-        job=JOB, checkpoint=checkpoint, epoch=1, run=0, plan="p", wall_us=0, tasks=tuple(tasks)
+        job=JOB, checkpoint=checkpoint, epoch=1, run=0, wall_us=0, tasks=tuple(tasks)
     )
     storage.commit_manifest(manifest)
     return manifest
@@ -132,9 +132,7 @@ def test_the_last_word_of_a_task_survives_a_crash() -> None:
         writer.put("rows", b"abc")
         task = TaskSnapshot("result", 0, 0, range(1), writer.finish())
         files.crash(Random(seed))
-        manifest = Manifest(
-            job=JOB, checkpoint=3, epoch=1, run=0, plan="p", wall_us=0, tasks=(task,)
-        )
+        manifest = Manifest(job=JOB, checkpoint=3, epoch=1, run=0, wall_us=0, tasks=(task,))
         FolderStorage(ROOT, files).commit_manifest(manifest)
         files.crash(Random(seed))
         assert check_whole(files, [*known, manifest]) == [1, 2, 3]

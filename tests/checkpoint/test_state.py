@@ -27,9 +27,7 @@ def checkpoint(storage: FolderStorage, states: object, number: int) -> Manifest:
     writer = storage.writer("job", number, "count", 0, 0)
     states.snapshot().write(writer)  # type: ignore[attr-defined]
     task = TaskSnapshot("count", 0, 0, ALL, writer.finish())
-    manifest = Manifest(
-        job="job", checkpoint=number, epoch=1, run=0, plan="p", wall_us=0, tasks=(task,)
-    )
+    manifest = Manifest(job="job", checkpoint=number, epoch=1, run=0, wall_us=0, tasks=(task,))
     storage.commit_manifest(manifest)
     return manifest
 

@@ -45,9 +45,7 @@ def snapshot(
 
 
 def commit(storage: FolderStorage, checkpoint: int, *tasks: TaskSnapshot) -> Manifest:
-    manifest = Manifest(
-        job=JOB, checkpoint=checkpoint, epoch=1, run=0, plan="p", wall_us=1, tasks=tasks
-    )
+    manifest = Manifest(job=JOB, checkpoint=checkpoint, epoch=1, run=0, wall_us=1, tasks=tasks)
     seal = storage.commit_manifest(manifest)
     assert storage.load(JOB, checkpoint, seal) == manifest
     return manifest
@@ -364,9 +362,7 @@ def test_files_of_a_task_that_has_ended_are_in_every_later_checkpoint(tmp_path: 
     writer.put("rows", b"abc")
     ended = TaskSnapshot("collect#result", 0, 2, range(8), writer.finish())
     for number in (4, 5):
-        made = Manifest(
-            job="j", checkpoint=number, epoch=1, run=0, plan="p", wall_us=0, tasks=(ended,)
-        )
+        made = Manifest(job="j", checkpoint=number, epoch=1, run=0, wall_us=0, tasks=(ended,))
         assert storage.commit_manifest(made) == storage.commit_manifest(made)
     storage.retain("j", [5], 6)
     assert storage.checkpoints("j") == [5]

@@ -77,7 +77,7 @@ def test_a_program_that_was_killed_and_is_run_again_doubles_no_row(
     assert str(out) in told
     assert rows_in(out) == before
     assert len(set(before)) == len(before) < N_ROWS
-    subprocess.run(re.search(r"rm -r [^\n]+?(?=\. To go on)", told)[0], shell=True, check=True)
+    subprocess.run(re.search(r"rm -r [^\n]+?(?=\. A stream with)", told)[0], shell=True, check=True)
     assert not [name for name in os.listdir(tmp_path) if name != "home"]
     assert run(out, 0, home)[0] == 0
     assert rows_in(out) == ROWS

@@ -25,7 +25,7 @@ from tests.support.sampled import SEED, SOAK
 N = 50_000 if SOAK else 600
 
 MANIFEST = Manifest(
-    job="job-1", checkpoint=3, epoch=1, run=0, plan="p", wall_us=1,
+    job="job-1", checkpoint=3, epoch=1, run=0, wall_us=1,
     tasks=(
         TaskSnapshot(
             "by", 0, 0, range(8), (FileRecord("a", 3, 7, "x"),), (("s", b"1"),),

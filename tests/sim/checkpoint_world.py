@@ -90,7 +90,7 @@ class World:
 
     def coordinator(self) -> Checkpoints:
         return Checkpoints(
-            JOB, "plan", CONFIG, epoch=self.epoch, wall_s=lambda now: now + 1e9,
+            JOB, (), CONFIG, state=JOB, epoch=self.epoch, wall_s=lambda now: now + 1e9,
             refuse=lambda why: self.refused.update([why]),
         )  # fmt: skip
 

@@ -74,7 +74,7 @@ class Writer:
         self._store.snapshot().write(writer)
         task = TaskSnapshot(NODE, 0, self._attempt, range(128), writer.finish())
         self._storage.commit_manifest(
-            Manifest(job=JOB, checkpoint=number, epoch=1, run=0, plan="p", wall_us=0, tasks=(task,))
+            Manifest(job=JOB, checkpoint=number, epoch=1, run=0, wall_us=0, tasks=(task,))
         )
         self._storage.retain(JOB, [number - 1, number], number)
 

@@ -227,13 +227,7 @@ class GroupAggregates(Generic[F]):
         return self._each("first", columns, numbers=False)
 
     def last(self, *columns: str) -> F:
-        """A value of `columns` (none given: of all), the last met; rows have no order, see `first`.
-
-        >>> from fabric import DataFrame
-        >>> groups = DataFrame({"k": ["a", "b"], "x": [1, None]}).group_by("k")
-        >>> groups.last("x").sort("k").to_dicts()
-        [{'k': 'a', 'x': 1}, {'k': 'b', 'x': None}]
-        """
+        """A value of `columns` (none given: of all), the last met; see `first`."""
         return self._each("last", columns, numbers=False)
 
     def any_value(self, *columns: str) -> F:
@@ -327,15 +321,7 @@ class GroupAggregates(Generic[F]):
         return self._each("bool_and", columns, numbers=False)
 
     def bool_or(self, *columns: str) -> F:
-        """Whether any value of `columns` (none given: of all) is true.
-
-        A `PlanError` where one of them is not of booleans.
-
-        >>> from fabric import DataFrame
-        >>> groups = DataFrame({"k": ["a", "a", "a"], "late": [True, False, None]}).group_by("k")
-        >>> groups.bool_or("late").to_dicts()
-        [{'k': 'a', 'late': True}]
-        """
+        """Whether any value of `columns` (none given: of all) is true; see `bool_and`."""
         return self._each("bool_or", columns, numbers=False)
 
     def corr(self, column: str, other: str) -> F:
@@ -361,15 +347,7 @@ class GroupAggregates(Generic[F]):
         return self._each("covar_samp", (column,), (plan.Column(other),))
 
     def covar_pop(self, column: str, other: str) -> F:
-        """The covariance of all rows of two columns; rows with a null are left out.
-
-        A float64 under the name of `column`; 0 of one row.
-
-        >>> from fabric import DataFrame
-        >>> groups = DataFrame({"k": ["a", "a"], "x": [1, 3], "y": [2, 6]}).group_by("k")
-        >>> groups.covar_pop("x", "y").to_dicts()
-        [{'k': 'a', 'x': 2.0}]
-        """
+        """The covariance of all rows of two columns, 0 of one row; see `covar_samp`."""
         return self._each("covar_pop", (column,), (plan.Column(other),))
 
     def min_by(self, column: str, by: str) -> F:
@@ -383,13 +361,7 @@ class GroupAggregates(Generic[F]):
         return self._each("min_by", (column,), (plan.Column(by),))
 
     def max_by(self, column: str, by: str) -> F:
-        """The value of `column` where `by` is largest in the group; rows without `by` are left out.
-
-        >>> from fabric import DataFrame
-        >>> groups = DataFrame({"k": ["a", "a"], "who": ["x", "y"], "age": [3, 2]}).group_by("k")
-        >>> groups.max_by("who", by="age").to_dicts()
-        [{'k': 'a', 'who': 'x'}]
-        """
+        """The value of `column` where `by` is largest in the group; see `min_by`."""
         return self._each("max_by", (column,), (plan.Column(by),))
 
     # ---- helpers

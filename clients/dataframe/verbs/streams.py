@@ -7,7 +7,7 @@ check. The other verbs work on streams as they do on tables, unless they need an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, get_args
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.durations import Length, maybe_us, us
@@ -15,6 +15,7 @@ from fabric.clients.dataframe.expressions.types import ManyColumns, ManyKeys
 from fabric.clients.dataframe.expressions.udf import own_object
 from fabric.clients.dataframe.lowering.aggregates import event_time
 from fabric.clients.dataframe.names import choice, column_name, whole
+from fabric.clients.dataframe.session import OnExisting, StreamName
 from fabric.clients.dataframe.targets import Target, by_changes, stream_target
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.group_by import GroupBy, WindowOptions
@@ -249,6 +250,7 @@ class StreamVerbs(Verbs):
         name: str = "",
         parallelism: int | None = None,
         latency: Length | None = None,
+        on_existing: OnExisting = "continue",
     ) -> Job:
         """Start a job that writes the stream until it ends or is cancelled; returns at once.
 
@@ -265,6 +267,13 @@ class StreamVerbs(Verbs):
         also
             Other streams to write in the same job, by their targets: side outputs, for example, or
             what else is made of the same source, which is read once.
+        name
+            The stream's name, to which its state belongs. Run the program again, however it ended,
+            and it goes on from the newest checkpoint of that name. Without a name its state ends
+            with the program, or with the job.
+        on_existing
+            When a stream of that name has run before: ``continue`` goes on, ``new`` begins anew and
+            leaves the old checkpoints where they are, ``fail`` refuses.
         latency
             How long a row may be gathered with others on its way to the target, as ``"1 second"``:
             more is cheaper. Default: that of the session (`fabric.connect`). Files are seen with
@@ -273,7 +282,10 @@ class StreamVerbs(Verbs):
         Raises
         ------
         PlanError
-            Nothing has been written; it says what the target holds.
+            Nothing has been written; it says what the target holds, or how the program differs from
+            the one whose checkpoint it would go on from.
+        ConfigError
+            A stream of that name is running, or has come to its end.
 
         Examples
         --------
@@ -290,7 +302,9 @@ class StreamVerbs(Verbs):
             written.append(frame._written(other, format, mode))
         root = written[0] if len(written) == 1 else nodes.Union(tuple(written))
         label = name or f"write stream {_place(written[0].target)}"
-        return self._with(frames[1:], root).submit(label, parallelism=parallelism, latency=latency)
+        choice(on_existing, get_args(OnExisting), "write_stream", "on_existing")
+        stream = StreamName(name, on_existing) if name else None
+        return self._with(frames[1:], root)._submitted(label, parallelism, latency, stream)
 
     # ---- helpers
     def _written(self, target: Target, format: FileFormat, mode: StreamMode) -> nodes.Sink:

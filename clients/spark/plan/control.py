@@ -73,6 +73,8 @@ class SparkControl(ControlApi):
                     return self._told(known)
         plan = check(decode(request.plan))
         refuse(plan.root)
+        if request.HasField("stream"):
+            raise UserError("a stream with a name runs on Fabric; leave name= out on Spark")
         job_id = new_id("job")
         status = pb.JobStatus(
             job_id=job_id,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fabric.checkpoint.manifest import Declined, Seal, SnapshotAck
+from fabric.checkpoint.manifest import Declined, NodeRecord, Seal, SnapshotAck
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints, Handles
@@ -50,24 +50,27 @@ from fabric.errors import ExternalError, FabricError, InternalError
 
 
 class Checkpoints:
-    """Of `job`, whose plan has the fingerprint `plan`; `now` is always monotonic seconds.
+    """Of `job`, whose plan has these `nodes`; `now` is always monotonic seconds.
 
-    `refuse` is told why something was not taken, `wall_s` gives the wall time at monotonic `now`.
+    Its manifests are those of the job `state`. `refuse` is told why something was not taken,
+    `wall_s` gives the wall time at monotonic `now`.
     """
 
     def __init__(
         self,
         job: str,
-        plan: str,
+        nodes: tuple[NodeRecord, ...],
         config: CheckpointConfig,
         *,
+        state: str,
         epoch: int,
         refuse: Refuse,
         wall_s: Callable[[float], float],
     ) -> None:
         self.run = 0
         """How often the job was restarted by somebody; to be set before its tasks start."""
-        self._job, self._plan, self._config, self._epoch = job, plan, config, epoch
+        self._job, self._nodes, self._config, self._epoch = job, nodes, config, epoch
+        self._state = state
         self._refuse, self._wall_s = refuse, wall_s
         self._completed = CompletedCheckpoints(job, config.retained)
         self._publishing = SinkOrders()
@@ -107,7 +110,7 @@ class Checkpoints:
     # ---- the run
 
     def restored(self, rows: Iterable[tuple[str, bytes]]) -> None:
-        """Take over the rows of this job that an earlier coordinator wrote; before all else."""
+        """Take over the rows that an earlier coordinator, or start, left; before all else."""
         self._completed.restore(rows)
         self._publishing.publish(self._completed.owed())
         self._resumed = True
@@ -142,13 +145,14 @@ class Checkpoints:
         self.restoration.end()
         return self.lost("the job ends", now)
 
-    def release(self) -> CheckpointEffects:
-        """Forget the job."""
+    def release(self, *, keep_files: bool = False) -> CheckpointEffects:
+        """Forget the job; `keep_files`: its stream has a name, and may go on from them."""
         self._tasks.end()
         self._pending, self._stopping = None, True
         self.restoration.end()
         self._publishing.begin(0, ())
-        return [Persist(self._completed.clear()), RemoveJob()]
+        forgotten = Persist(self._completed.clear())
+        return [forgotten] if keep_files else [forgotten, RemoveJob()]
 
     def remind(self) -> CheckpointEffects:
         """What tasks should know now: they may not have heard it."""
@@ -302,7 +306,7 @@ class Checkpoints:
             if pending.manifest is not None or not whole or not self._publishing.done:
                 return []
             manifest = pending.seal(
-                job=self._job, epoch=self._epoch, run=self.run, plan=self._plan,
+                job=self._state, epoch=self._epoch, run=self.run, nodes=self._nodes,
                 published=self.newest,
             )  # fmt: skip
             return [WriteManifest(manifest)]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fabric.checkpoint.manifest import Declined, Manifest, SnapshotAck
+from fabric.checkpoint.manifest import Declined, Manifest, NodeRecord, SnapshotAck
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.completed_checkpoints import CompletedCheckpoints
 from fabric.coordinator.core.effects import NotifyAborted
@@ -51,12 +51,14 @@ class PendingCheckpoint:
         more = ", ..." if len(lacking) > _TOLD_TASKS else ""
         return f"{len(lacking)} of {len(tasks)} tasks: {named}{more}" if lacking else ""
 
-    def seal(self, *, job: str, epoch: int, run: int, plan: str, published: int) -> Manifest:
+    def seal(
+        self, *, job: str, epoch: int, run: int, nodes: tuple[NodeRecord, ...], published: int
+    ) -> Manifest:
         """All acknowledgements as one manifest, less what checkpoint `published` has published."""
         acks = (ack.without_handles_up_to(published) for ack in self.acks.values())
         tasks = sorted((s for ack in acks for s in ack.snapshots), key=lambda s: (s.node, s.task))
         self.manifest = Manifest(
-            job=job, checkpoint=self.checkpoint, epoch=epoch, run=run, plan=plan,
+            job=job, checkpoint=self.checkpoint, epoch=epoch, run=run, nodes=nodes,
             wall_us=self.wall_us, tasks=tuple(tasks),
         )  # fmt: skip
         return self.manifest

@@ -58,7 +58,7 @@ class CheckpointOrders:
                 self._registry.write(*writes)
                 return []
             case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
-                return [StorageWork(job.job_id, job.checkpoint.folder, wanted)]
+                return [StorageWork(job.job_id, job.checkpoint.folder, job.state_id, wanted)]
             case Restore(manifest=manifest):
                 stream.phase, stream.manifest = "ready", manifest
                 return []
@@ -135,6 +135,15 @@ def is_in(job: Job, stream: Stream, key: Key) -> bool:
     return job.graph.stages[key[0]].region == stream.region
 
 
+TURNS = 100_000
+"""How often the tasks of a stream may begin anew before its program is started again."""
+
+
 def turn_of(job: Job, stream: Stream) -> int:
-    """Grows each time the tasks of a stream begin anew: each then has its next attempt."""
-    return 1 + max(t.attempt for k, t in job.tasks.items() if is_in(job, stream, k))
+    """Grows each time the tasks of a stream begin anew: each then has its next attempt.
+
+    A program that is started again counts its attempts anew, and its sinks must not meet the names
+    that an earlier start gave to what it wrote aside.
+    """
+    start = job.origin.start if job.origin is not None else 0
+    return start * TURNS + 1 + max(t.attempt for k, t in job.tasks.items() if is_in(job, stream, k))

@@ -113,7 +113,8 @@ class Endings:
             if (job.busy() or job.owes()) and not late:
                 return effects
             stopping.abandoning = {}
-            effects += self._abandon(job, stopping.abandoning)
+            if job.origin is None or not job.owes():  # else it is published when it goes on
+                effects += self._abandon(job, stopping.abandoning)
         if stopping.abandoning and not late:
             return effects
         effects += self.end(job, stopping.state, stopping.error, now)

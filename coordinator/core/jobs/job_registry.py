@@ -96,6 +96,13 @@ class JobRegistry:
         """Jobs that have not ended, oldest first; restarted ones last."""
         return [job for job in self._active.values() if job.active]
 
+    def stream_job(self, folder: str, name: str) -> str:
+        """The job that runs a stream of that name, whose state lies in `folder`; empty: none."""
+        wanted = (folder, name)
+        named = ((job, job.origin) for job in self.active() if job.origin is not None)
+        found = (j.job_id for j, origin in named if (j.checkpoint.folder, origin.name) == wanted)
+        return next(found, "")
+
     @property
     def running(self) -> frozenset[str]:
         """The jobs that have not ended, by id."""

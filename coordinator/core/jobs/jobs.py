@@ -90,8 +90,15 @@ class Job:
         """Attempts of pipelined regions that must end before the next ones may start."""
         self.stream: Stream | None = None
         """Of a job that reads a stream."""
+        self.origin = made.stream.origin if made.stream is not None else None
+        """Of a stream that has a name: where it goes on."""
         self.waiting = ""
         """Why it does not start, where that is worth a word."""
+
+    @property
+    def state_id(self) -> str:
+        """The job that its state belongs to: itself, or the first one of a stream with a name."""
+        return self.job_id if self.origin is None else self.origin.state
 
     @property
     def active(self) -> bool:

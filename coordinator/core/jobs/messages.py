@@ -1,7 +1,8 @@
 """What the core says, as protobuf.
 
 One job: `Deploy`, `Locations` and `JobStatus` from a `Job`. A deploy is O(producers) for a stage
-and an agent; a location never names pairs of producers and consumers.
+and an agent; a location never names pairs of producers and consumers. `page` cuts a long list of
+jobs into pages, from the newest back, so that jobs that come in meanwhile change no later page.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fabric.coordinator.planner.stages import (
     ScanSplits,
     Stage,
 )
+from fabric.errors import ConfigError
 
 KINDS: dict[EdgeKind, pb.EdgeKind] = {
     "hash": pb.EDGE_HASH,
@@ -108,7 +110,7 @@ def _hello(hellos: Mapping[str, pb.Hello], agent_id: str) -> pb.Hello:
 
 def sink_message(job: Job, stage: int, command: pb.SinkCommand) -> pb.CoordinatorMessage:
     """What an agent is to do with what tasks of a sink stage prepared."""
-    command.job_id, command.stage = job.job_id, stage
+    command.job_id, command.stage, command.state = job.job_id, stage, job.state_id
     command.plan, command.folder = job.sink_plan(stage), job.checkpoint.folder
     return pb.CoordinatorMessage(sink=command)
 
@@ -171,6 +173,7 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
         run=job.run,
         client_key=job.client_key,
         waiting=job.waiting if job.active else "",
+        stream=job.origin,
     )
 
 
@@ -311,3 +314,39 @@ def _producers(job: Job, edge: Edge, *, sealed_only: bool) -> list[pb.Producer]:
 
 def _schema(edge: Edge) -> bytes:
     return bytes(edge.schema.serialize())
+
+
+def page(jobs: Iterable[pb.JobStatus], request: pb.ListRequest) -> pb.JobList:
+    """The jobs of one page, oldest first; all of them when `limit` is 0.
+
+    >>> jobs = [pb.JobStatus(job_id=name, submitted_s=at) for at, name in enumerate("abc")]
+    >>> first = page(jobs, pb.ListRequest(limit=2))
+    >>> [job.job_id for job in first.jobs], first.next
+    (['b', 'c'], '1.0 b')
+    >>> [job.job_id for job in page(jobs, pb.ListRequest(limit=2, before=first.next)).jobs]
+    ['a']
+    """
+    wanted = [job for job in jobs if not request.states or job.state in request.states]
+    wanted.sort(key=_place)
+    if request.before:
+        end = _read_place(request.before)
+        wanted = [job for job in wanted if _place(job) < end]
+    chosen = wanted[-request.limit :] if request.limit else wanted
+    more = len(chosen) < len(wanted)
+    return pb.JobList(jobs=chosen, next=_place_text(_place(chosen[0])) if more else "")
+
+
+def _place(job: pb.JobStatus) -> tuple[float, str]:
+    return job.submitted_s, job.job_id
+
+
+def _place_text(place: tuple[float, str]) -> str:
+    return f"{place[0]!r} {place[1]}"
+
+
+def _read_place(text: str) -> tuple[float, str]:
+    submitted, _, job_id = text.partition(" ")
+    try:
+        return float(submitted), job_id
+    except ValueError:
+        raise ConfigError("`before` must be the `next` of a page that was read earlier") from None

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.events import JobSubmitted
+from fabric.coordinator.core.events import JobSubmitted, StreamStart
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.messages import KINDS, MODES, assignment, output
 from fabric.coordinator.planner.stages import RESULT, Edge, Read, ScanSplits, Stage, StageGraph
@@ -48,6 +48,7 @@ def plan(job: Job) -> pb.StoredPlan:
         ],
         planned=sorted(job.planned),
         latency_us=job.latency_us,
+        stream=job.origin,
     )
 
 
@@ -68,6 +69,7 @@ def job(job_id: str, plan: pb.StoredPlan, started: float) -> Job:
         adaptive=AdaptiveConfig(**{f.name: value for f, value in plan.adaptive.ListFields()}),
         checkpoint=CheckpointConfig(**{f.name: value for f, value in plan.checkpoint.ListFields()}),
         latency_us=plan.latency_us,
+        stream=StreamStart(plan.stream) if plan.HasField("stream") else None,
     )
     made = Job(submitted, tuple(("",) * stage.n_tasks for stage in plan.stages), started)
     made.planned = set(plan.planned)

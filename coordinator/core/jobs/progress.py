@@ -64,12 +64,15 @@ class Progress:
         slots = {agent.agent_id: agent.hello.slots for agent in self._agents.attached()}
         placement = place(event.graph, slots, self._n_placed, registry.config.placement)
         job = Job(event, placement, now)
-        self._n_placed += 1
         self.streams.add(job)
         if not self._agents.grows:
             check_slots(job, self._agents.n_slots)
+        self._n_placed += 1
         registry.add(job)
-        effects = [*registry.changed(job, now), *registry.note(now, "job submitted", **about(job))]
+        if event.stream is not None:
+            self.streams.goes_on(job, event.stream)
+        effects = registry.changed(job, now)
+        effects += registry.note(now, "job submitted", **about(job), **_goes_on(event))
         effects += self.endings.tell_edges(job, job.graph.edges)
         return effects + self.scheduler.schedule(now)
 
@@ -99,6 +102,11 @@ class Progress:
         job = self._registry.live(job_id)
         if job.active:
             raise ConfigError(f"job {job_id} still runs; cancel it before you restart it")
+        if job.origin is not None:
+            raise ConfigError(
+                f"job {job_id} is a start of the stream {job.origin.name!r}; run its program "
+                "again, and it goes on"
+            )
         stages = stages_from(job.graph, from_path) if from_path else frozenset[int]()
         check_whole(job, stages, from_path)
         sinks = {s.stage for s in job.graph.stages if s.is_sink and s.stage not in job.published}
@@ -368,3 +376,11 @@ def _ends_unheard(job: Job, key: Key) -> None:
     """Nobody will report the end of an attempt whose job stops."""
     if (task := job.tasks[key]).active:
         job.tasks[key] = task._replace(state=pb.TASK_CANCELLED)
+
+
+def _goes_on(event: JobSubmitted) -> dict[str, str | int]:
+    """What a note says of a stream that has a name."""
+    if event.stream is None:
+        return {}
+    origin = event.stream.origin
+    return {"stream": origin.name, "start": origin.start, "checkpoint": origin.checkpoint}

@@ -7,7 +7,6 @@ lost all of them begin again from the newest checkpoint that is whole.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 
 from fabric.checkpoint.codec import decode_snapshot_ack
@@ -18,8 +17,9 @@ from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.agents.validation import wrong_ack
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
+from fabric.coordinator.core.checkpoints.rows import last_row, pointer_row
 from fabric.coordinator.core.effects import CheckpointEffects, Effect
-from fabric.coordinator.core.events import CheckpointVerified, ManifestWritten
+from fabric.coordinator.core.events import CheckpointVerified, ManifestWritten, StreamStart
 from fabric.coordinator.core.jobs.checkpoint_orders import CheckpointOrders, is_in, turn_of
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
@@ -27,7 +27,7 @@ from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.latency import shares
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
 from fabric.coordinator.planner.stages import Key, Stage
-from fabric.coordinator.planner.states import node_states
+from fabric.coordinator.planner.states import node_records, node_states
 from fabric.errors import ConfigError, FabricError
 from fabric.plan.nodes import StreamScan
 from fabric.plan.walk import walk
@@ -74,13 +74,23 @@ class Streams:
             return
         checkpoints = Checkpoints(
             job.job_id,
-            _fingerprint(job, region),
+            node_records(job.graph, region),
             job.checkpoint,
+            state=job.state_id,
             epoch=self._registry.epoch,
             refuse=self._refuse,
             wall_s=self._registry.wall_s,
         )
         job.stream = Stream(region, checkpoints)
+
+    def goes_on(self, job: Job, start: StreamStart) -> None:
+        """A stream with a name is there again, with what an earlier start of it left."""
+        assert job.stream is not None
+        last, pointers = last_row(job.job_id, start.last), start.pointers
+        writes = (last, *(pointer_row(job.job_id, pointer) for pointer in pointers))
+        self._registry.write(*writes)
+        rows = [(write.key, write.value) for write in writes if write.value is not None]
+        job.stream.checkpoints.restored(rows)
 
     def read_back(self, rows: Iterable[tuple[str, bytes]], now: float) -> list[Effect]:
         """An earlier coordinator wrote down these checkpoints; what ran perhaps still runs."""
@@ -143,7 +153,8 @@ class Streams:
         """Nobody asks for it any more."""
         if job.stream is None:
             return []
-        return self._orders.follow(job, job.stream.checkpoints.release(), now)
+        forgotten = job.stream.checkpoints.release(keep_files=job.origin is not None)
+        return self._orders.follow(job, forgotten, now)
 
     def tick(self, now: float) -> list[Effect]:
         """Let time pass; a job that is stopping still publishes what is complete."""
@@ -256,6 +267,7 @@ class Streams:
         share = shares(job.graph, job.latency_us)[stage]
         deploy = pb.StreamDeploy(
             folder=job.checkpoint.folder,
+            state=job.state_id,
             turn=turn_of(job, stream),
             held_bytes_max=job.checkpoint.held_bytes_max,
             states=node_states(job.graph, job.graph.stages[stage], job.checkpoint),
@@ -271,12 +283,3 @@ class Streams:
 
 def _reads_source(stage: Stage) -> bool:
     return any(isinstance(node, StreamScan) for node in walk(stage.root))
-
-
-def _fingerprint(job: Job, region: int) -> str:
-    """The same for the same stages; a checkpoint of others is not taken."""
-    digest = hashlib.sha256()
-    for stage in job.graph.stages:
-        if stage.region == region:
-            digest.update(hashlib.sha256(job.fragments[stage.stage]).digest())
-    return digest.hexdigest()

@@ -37,7 +37,7 @@ def step_until_closed(channel: FromAgent, begin: sp.Begin) -> None:
         storage = FolderStorage(Path(begin.stream.folder))
         chain = _chain(begin)
         stack.callback(chain.close)
-        Restored(storage, begin.job, begin.task, begin.n_tasks, begin.stream).chain(chain)
+        Restored(storage, begin.task, begin.n_tasks, begin.stream).chain(chain)
         storing = _Storing(channel, storage, begin)
         stack.callback(storing.close)
         stepper = _Stepper(channel, chain, storing)
@@ -153,7 +153,8 @@ class _Storing:
     def _store(self, checkpoint: int, node: str, state: Snapshot) -> None:
         stored = sp.Stored(checkpoint=checkpoint, node=node)
         task = self._task
-        writer = self._storage.writer(task.job, checkpoint, node, task.task, task.attempt)
+        state_of = task.stream.state
+        writer = self._storage.writer(state_of, checkpoint, node, task.task, task.attempt)
         try:
             state.write(writer)
             for file in writer.finish():

@@ -53,14 +53,14 @@ class Restored:
     """Of task `task` of `n_tasks` of a job; nothing where `stream` names no checkpoint."""
 
     def __init__(
-        self, storage: FolderStorage, job: str, task: int, n_tasks: int, stream: pb.StreamDeploy
+        self, storage: FolderStorage, task: int, n_tasks: int, stream: pb.StreamDeploy
     ) -> None:
         self._storage, self._task, self._n_tasks = storage, task, n_tasks
         self._manifest: Manifest | None = None
         if stream.checkpoint:
             failpoints.reach("stream.restoring")
             seal = Seal(stream.seal_bytes, stream.seal_crc32c)
-            self._manifest = storage.load(job, stream.checkpoint, seal)
+            self._manifest = storage.load(stream.state, stream.checkpoint, seal)
 
     def splits(self, top: Node, given: Mapping[int, Sequence[Split]]) -> dict[int, list[Split]]:
         """What the task reads, by scan: what it is given, and what was found while it ran before.

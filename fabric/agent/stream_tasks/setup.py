@@ -68,11 +68,11 @@ class StreamAttempt:
             folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self._services.scratch))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             storage = FolderStorage(Path(stream.folder))
-            storage.prepare(spec.id.job)
+            storage.prepare(stream.state)
             uploads = SnapshotUploads(storage, spec, clock, say)
             stack.callback(uploads.close)
             top = root.input if isinstance(root, Sink) else root
-            restored = Restored(storage, spec.id.job, spec.id.task, spec.n_tasks, stream)
+            restored = Restored(storage, spec.id.task, spec.n_tasks, stream)
             splits = restored.splits(top, scan_splits(spec.assignment.scans))
             readers = self._readers(top, splits)
             sources = Sources(readers, stream.source_gather_s)

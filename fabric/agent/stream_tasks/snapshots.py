@@ -125,7 +125,7 @@ class SnapshotUploads:
             failpoints.reach("stream.snapshot-storing")
             return state.stored_files()
         writer = self._storage.writer(
-            spec.id.job, pending.checkpoint, node, spec.id.task, spec.id.attempt
+            spec.deploy.stream.state, pending.checkpoint, node, spec.id.task, spec.id.attempt
         )
         try:
             if state is not None:

@@ -40,17 +40,20 @@ _TARGETED = {target.WIRE for target in TARGETS if target in WITH_CREDENTIALS}
 """Kinds whose handles are not enough to publish them: the target has credentials."""
 
 
-def check_target(target: Target, schema: pa.Schema | None = None) -> None:
-    """Refuse, before the job starts, a target that can't be written or can't hold such rows."""
+def check_target(target: Target, schema: pa.Schema | None = None, goes_on: str = "") -> None:
+    """Refuse, before the job starts, a target that can't be written or can't hold such rows.
+
+    Here and below `goes_on` is the job of a stream that wrote there before, and does again.
+    """
     if (check := _function(target, "check_target")) is not None:
-        check(target, schema)
+        check(target, schema, goes_on=goes_on)
 
 
-def check_stream_target(target: Target, schema: pa.Schema) -> None:
+def check_stream_target(target: Target, schema: pa.Schema, goes_on: str = "") -> None:
     """Refuse, before the job starts, a target that a stream of such rows can't write, and a folder
     with another job's rows."""
     if (check := _function(target, "check_stream")) is not None:
-        check(target, schema)
+        check(target, schema, goes_on=goes_on)
 
 
 def open_sink(

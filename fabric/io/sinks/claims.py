@@ -24,7 +24,7 @@ from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS
 from fabric.plan.targets import StreamFileTarget
 
-_OURS = re.compile(r"(?P<job>[^.]+)\.\d+-\d{5}-\d{6}-.*")
+_OURS = re.compile(r"(?P<job>[^.]+)\.\d+-\d{5}-\d{6,}-.*")
 _ASIDE = re.compile(r"(?P<job>[^.]+)-\d+\.stream")
 
 
@@ -176,6 +176,6 @@ def _taken(path: Path, writer: str, how: str) -> PlanError:
         ways += f"; or, when nobody writes it any more, begin anew: {remove}"
     return PlanError(
         f"the folder {path} {how}{by}; a stream writes a folder of its own, so that no row is "
-        f"there twice when its program is run again. {ways}. To go on where a program was stopped "
-        "is not possible yet"
+        f"there twice when its program is run again. {ways}. A stream with a name= goes on where "
+        "its program was stopped"
     )

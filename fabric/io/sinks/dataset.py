@@ -23,7 +23,7 @@ from fabric.io.sinks.protocol import Epochs, Handle, SinkStart, SinkWriter, grou
 from fabric.plan.targets import DatasetTarget
 
 
-def check_stream(target: DatasetTarget, schema: pa.Schema) -> None:
+def check_stream(target: DatasetTarget, schema: pa.Schema, **_: object) -> None:
     """Refuse what a stream would overwrite."""
     if target.mode == "overwrite":
         raise PlanError(
@@ -123,7 +123,7 @@ def stream_refused(found: pb.DatasetLocation) -> PlanError:
         f"dataset {found.name!r} exists already{by}: a stream writes a dataset of its own, so that "
         "no row is there twice when its program is run again. Write to another dataset; or drop "
         f'this one to begin anew: session.drop_dataset("{found.name}"); or use mode="append" to '
-        "add rows to what is there. To go on where a program was stopped is not possible yet"
+        "add rows to what is there. A stream with a name= goes on where its program was stopped"
     )
 
 

@@ -34,7 +34,7 @@ from fabric.io.sinks.stream_folders import check_above, synced
 from fabric.plan.targets import FileTarget
 
 
-def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
+def check_target(target: FileTarget, schema: pa.Schema | None = None, **_: object) -> None:
     """Refuse wrong options, a missing parent folder, a target that exists in mode "error", and
     rows with other columns (`schema`) than a folder has that they are appended to."""
     check_options(target.format, target.options)

@@ -47,8 +47,10 @@ MOVE_S = 600.0
 _log = logger("fabric.postgres")
 
 
-def check_target(target: PostgresTarget, schema: pa.Schema) -> None:
+def check_target(target: PostgresTarget, schema: pa.Schema, goes_on: str = "") -> None:
     """Refuse, before the job starts, what can't be written, with the SQL that mends it.
+
+    `goes_on` is the job that may have created the table, and writes to it again.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def check_target(target: PostgresTarget, schema: pa.Schema) -> None:
     with Session(target, patience_s=CHECK_S if places.are_guarded() else 0.0) as session:
         check_area(session, target)
         table = look(session, target)
-        if target.mode == "create" and table is not None:
+        if target.mode == "create" and table is not None and not goes_on:
             raise _exists(target)
         if table is None:
             _check_absent(session, target, schema)

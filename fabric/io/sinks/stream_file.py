@@ -54,11 +54,14 @@ from fabric.io.sinks.stream_folders import Folders, check_above, synced, write_w
 from fabric.plan.targets import StreamFileTarget
 
 
-def check_stream(target: StreamFileTarget, schema: pa.Schema) -> None:
-    """Refuse what such rows can't be written to, and a folder with another job's rows."""
+def check_stream(target: StreamFileTarget, schema: pa.Schema, goes_on: str = "") -> None:
+    """Refuse what such rows can't be written to, and a folder with another job's rows.
+
+    `goes_on` is the job that has written there before, and does again.
+    """
     _check_possible(target, schema)
     with writing(target.path):
-        claims.check_unused(target)
+        claims.check_unused(target, goes_on)
         claims.check_alike(target, schema)
 
 

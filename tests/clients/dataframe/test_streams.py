@@ -315,15 +315,11 @@ class Asked(Exception):
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Asked]:
     def submit(
-        self: DataFrame,
-        name: str = "",
-        *,
-        parallelism: int | None = None,
-        latency: str | None = None,
+        self: DataFrame, name: str, parallelism: int | None, latency: str | None, stream: Any
     ) -> Any:
         raise Asked(self.plan, name)
 
-    monkeypatch.setattr(DataFrame, "submit", submit)
+    monkeypatch.setattr(DataFrame, "_submitted", submit)
 
     def ask(call: Callable[[], Any]) -> Asked:
         with pytest.raises(Asked) as asked:

@@ -23,7 +23,7 @@ def asked(
     found: list[pb.CheckpointStatus], folder: Path, checkpoint: int
 ) -> list[pb.CheckpointStatus]:
     request = pb.CheckpointsRequest(job_id="j", checkpoint=checkpoint)
-    return list(listed(found, request, FolderStorage(folder)).checkpoints)
+    return list(listed(found, request, "j", FolderStorage(folder)).checkpoints)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     storage = FolderStorage(tmp_path)
     storage.prepare("j")
     storage.commit_manifest(
-        Manifest(job="j", checkpoint=3, epoch=1, run=1, plan="", wall_us=7, tasks=(TASK,))
+        Manifest(job="j", checkpoint=3, epoch=1, run=1, wall_us=7, tasks=(TASK,))
     )
     return tmp_path
 

@@ -111,7 +111,7 @@ def test_files_that_no_stream_wrote_are_refused(tmp_path: Path, name: str) -> No
 def test_only_what_jobs_wrote_is_said_to_be_removed(tmp_path: Path, name: str) -> None:
     to = target(tmp_path, partition_by=("a=b", "n"))
     written_by(to, "job-1")
-    with pytest.raises(PlanError, match=rf"begin anew: rm -r {tmp_path}/out\. To go on"):
+    with pytest.raises(PlanError, match=rf"begin anew: rm -r {tmp_path}/out\. A stream"):
         check_stream_target(to, KEYED)
     mine = tmp_path / "out" / name
     (mine if name.endswith("/") else mine.parent).mkdir(exist_ok=True)

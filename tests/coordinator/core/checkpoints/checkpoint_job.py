@@ -9,6 +9,7 @@ from fabric.checkpoint.manifest import (
     FINAL,
     FileRecord,
     Manifest,
+    NodeRecord,
     Seal,
     SinkHandle,
     SnapshotAck,
@@ -31,6 +32,7 @@ from fabric.errors import (
 
 SOURCE, SINK, OTHER = (0, 0), (1, 0), (1, 1)
 SEAL = Seal(10, 7)
+NODE = NodeRecord("window_1", "stream_aggregate", '.window("1 second").count()')
 DAMAGED = DataError("job/2/state is damaged")
 
 
@@ -45,7 +47,7 @@ class Job:
 
     def coordinator(self, epoch: int) -> Checkpoints:
         return Checkpoints(
-            "job", "plan", self.config, epoch=epoch, wall_s=lambda now: now + 1e6,
+            "job", (NODE,), self.config, state="job", epoch=epoch, wall_s=lambda now: now + 1e6,
             refuse=lambda why: self.refused.update([why]),
         )  # fmt: skip
 

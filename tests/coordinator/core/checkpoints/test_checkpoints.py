@@ -29,7 +29,7 @@ from fabric.errors import (
     StorageError,
 )
 
-from .checkpoint_job import DAMAGED, OTHER, SEAL, SINK, SOURCE, Job, ack, started_job
+from .checkpoint_job import DAMAGED, NODE, OTHER, SEAL, SINK, SOURCE, Job, ack, started_job
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_checkpoint_from_the_trigger_to_the_end(job: Job) -> None:
     assert job.take(effects) == [TriggerSources(1, (SOURCE,))]
     assert core.due == 70.0
     manifest = job.all_ack(1, 12.0, handles=True)
-    assert (manifest.job, manifest.checkpoint, manifest.plan) == ("job", 1, "plan")
+    assert (manifest.job, manifest.checkpoint, manifest.nodes) == ("job", 1, (NODE,))
     assert manifest.wall_us == 1_000_010_000_000
     assert [(task.node, task.task) for task in manifest.tasks] == [
         ("scan", 0), ("sink", 0), ("sink", 1),

@@ -1,0 +1,265 @@
+"""A stream with a name goes on where its program was stopped: no row is lost, none comes twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fabric
+from fabric import streams
+from fabric.clients.dataframe.frame import DataFrame
+from fabric.clients.session.session import Session
+from fabric.errors import ConfigError, PlanError
+from tests.support.local import LocalFabric
+from tests.support.named_streams import KINDS, counted, differing, generated
+from tests.support.sampled import SOAK, sampled
+from tests.support.wait import wait_until
+
+PLACES = (
+    "stream.sink-prepared:3",
+    "stream.snapshot-stored:4",
+    "checkpoint.acknowledged:2",
+    "checkpoint.stored:2",
+    "stream.publishing:1",
+    "stream.publishing:3",
+    "checkpoint.removing:3",
+)
+SEEDS = range(10) if SOAK else range(1)
+
+
+def program(kind: str, tmp_path: Path, rows_per_s: int, failpoint: str = "") -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.support.named_streams", kind, str(tmp_path / "out"),
+         str(rows_per_s)],
+        env={
+            **os.environ, "FABRIC_HOME": str(tmp_path / "home"),
+            **({"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": failpoint} if failpoint else {}),
+        },
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def ends(started: subprocess.Popen) -> tuple[int, str]:
+    with started as running:
+        _, told = running.communicate(timeout=180)
+        return running.returncode, told
+
+
+@pytest.mark.parametrize("place", sampled(PLACES, 2))
+def test_a_program_goes_on_wherever_it_was_killed(tmp_path: Path, place: str) -> None:
+    assert ends(program("count", tmp_path, 1_000, f"{place}:exit"))[0] == 137
+    code, told = ends(program("count", tmp_path, 0))
+    assert code == 0, told
+    assert told.startswith("stream count by key ")
+    assert differing("count", tmp_path / "out") == ""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_five_kinds_of_state_go_on(tmp_path: Path, kind: str, seed: int) -> None:
+    manifests = tmp_path / "home" / "checkpoints"
+    rng = random.Random(f"{kind} {seed}")
+    for _ in range(2):
+        newest = _newest(manifests)
+        with program(kind, tmp_path, 1_000) as running:
+            wait_until(lambda n=newest, p=running: _newest(manifests) > n or p.poll(), 120)
+            assert running.poll() is None, running.communicate()
+            time.sleep(rng.random())
+            running.send_signal(signal.SIGKILL)
+    code, told = ends(program(kind, tmp_path, 0))
+    assert code == 0, told
+    assert told.startswith(f"stream {kind} by key goes on from checkpoint ")
+    assert differing(kind, tmp_path / "out") == ""
+
+
+def _newest(manifests: Path) -> int:
+    return max((int(path.parent.name) for path in manifests.glob("job-*/*/MANIFEST")), default=0)
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    with fabric.connect() as made:
+        yield made.checkpoints(interval_s=0.1)
+
+
+def rows(session: Session, n_rows: int = 4_000, **options: int) -> DataFrame:
+    made = streams.generator(n_rows=n_rows, n_splits=2, session=session, **options)
+    return made.select("split", "row")
+
+
+def n_rows(folder: Path) -> int:
+    return fabric.read_parquet(folder).count() if folder.exists() else 0
+
+
+def written(folder: Path) -> bool:
+    return folder.exists() and any(folder.glob("*.parquet"))
+
+
+def test_a_cancelled_stream_goes_on_in_the_same_session(session: Session, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = rows(session, rows_per_s=500).write_stream(out, name="same")
+    wait_until(lambda: written(out), 60)
+    first.cancel()
+    n_first = n_rows(out)
+    second = rows(session).write_stream(out, name="same")
+    assert second.status.stream.state == first.id != second.id
+    assert second.status.stream.checkpoint
+    assert second.wait().state == "finished"
+    assert 0 < n_first < 4_000 == n_rows(out)
+
+
+def test_a_released_stream_goes_on(session: Session, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = rows(session, rows_per_s=500).write_stream(out, name="released")
+    wait_until(lambda: written(out), 60)
+    first.cancel().release()
+    rows(session).write_stream(out, name="released").wait()
+    assert n_rows(out) == 4_000
+
+
+def test_what_ran_with_the_program_goes_on_in_the_next(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with fabric.connect() as first:
+        first.checkpoints(interval_s=0.1)
+        rows(first, rows_per_s=500).write_stream(out, name="next")
+        wait_until(lambda: written(out), 60)
+    with fabric.connect() as second:
+        rows(second).write_stream(out, name="next").wait()
+    assert n_rows(out) == 4_000
+
+
+def test_two_streams_of_one_name_are_refused(session: Session, tmp_path: Path) -> None:
+    first = rows(session, rows_per_s=100).write_stream(tmp_path / "a", name="one")
+    with pytest.raises(ConfigError, match=f"'one' is running already, as job {first.id}"):
+        rows(session).write_stream(tmp_path / "b", name="one")
+    with fabric.connect() as other:
+        with pytest.raises(ConfigError, match="'one' is running already, in process "):
+            rows(other).write_stream(tmp_path / "b", name="one")
+        first.cancel()
+        wait_until(lambda: _starts(other, tmp_path / "b"), 30)
+    assert n_rows(tmp_path / "b") == 4_000
+
+
+def _starts(session: Session, out: Path) -> bool:
+    """Whether the other session has let go of the name by now."""
+    try:
+        rows(session).write_stream(out, name="one").wait()
+    except ConfigError:
+        return False
+    return True
+
+
+def test_a_stream_that_came_to_its_end_is_not_begun_again(session: Session, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    rows(session).write_stream(out, name="ended").wait()
+
+    def again(**options: str) -> None:
+        rows(session).write_stream(tmp_path / "other", name="ended", **options).wait()
+
+    wait_until(lambda: _says(again, "came to its end"), 30)
+    with pytest.raises(ConfigError, match='"new" begins anew'):
+        again(on_existing="fail")
+    again(on_existing="new")
+    assert n_rows(out) == n_rows(tmp_path / "other") == 4_000
+
+
+def _says(call: object, words: str) -> bool:
+    try:
+        call()  # type: ignore[operator]
+    except ConfigError as error:
+        return words in str(error)
+    return False
+
+
+def test_a_new_stream_is_refused_where_the_old_one_wrote(session: Session, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = rows(session, rows_per_s=500).write_stream(out, name="anew")
+    wait_until(lambda: written(out), 60)
+    first.cancel()
+    n_first = n_rows(out)
+    with pytest.raises(PlanError, match=f"written by job {first.id}"):
+        rows(session).write_stream(out, name="anew", on_existing="new")
+    rows(session).write_stream(out, name="anew").wait()  # a refused start changes nothing
+    assert n_first < n_rows(out) == 4_000
+
+
+def test_a_program_that_has_changed_is_refused(session: Session, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def counts(seconds: int, rows_per_s: int = 0) -> DataFrame:
+        made = streams.generator(n_rows=4_000, rows_per_s=rows_per_s, session=session)
+        timed = made.with_watermark("ts").group_by("key")
+        return timed.window(f"{seconds} seconds").count().named("counts")
+
+    job = counts(1, 500).write_stream(out, name="changed")
+    wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
+    job.cancel()
+    with pytest.raises(PlanError, match=r"counts was .*1 second.*, and is .*2 seconds"):
+        counts(2, 2_000).write_stream(out, name="changed")
+    with pytest.raises(PlanError, match=r"counts, .*, is not in the plan any more"):
+        rows(session).write_stream(out, name="changed")
+    counts(1).write_stream(out, name="changed").wait()
+    assert sum(fabric.read_parquet(out).collect()["count"].to_pylist()) == 4_000
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "x" * 129])
+def test_names_that_cannot_be(session: Session, name: str, tmp_path: Path) -> None:
+    if name:
+        with pytest.raises(ConfigError, match="can't be the name of a stream"):
+            rows(session).write_stream(tmp_path / "out", name=name)
+
+
+def test_a_dataset_that_ends_with_the_session_is_refused(session: Session) -> None:
+    with pytest.raises(PlanError, match="ends with this session"):
+        rows(session).write_stream(streams.to_dataset("kept"), name="kept")
+
+
+def test_a_stream_on_agents_goes_on_with_other_tasks(two: LocalFabric, tmp_path: Path) -> None:
+    """Cancelled on two agents, then gone on by another client, with one task instead of two."""
+    out, name = tmp_path / "out", f"on agents {tmp_path.name}"
+
+    def started(parallelism: int, rows_per_s: int) -> fabric.Job:
+        with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
+            session.checkpoints(interval_s=0.2)
+            made = counted(generated(session, rows_per_s))
+            return made.write_stream(out, name=name, parallelism=parallelism)
+
+    first = started(2, 1_000)
+    with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
+        job = session.job(first.id)
+        wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
+        with pytest.raises(ConfigError, match=f"is running already, as job {first.id}"):
+            started(1, 0)
+        job.cancel()
+        with pytest.raises(ConfigError, match="run its program again, and it goes on"):
+            job.restart()
+        second = session.job(started(1, 0).id).wait()
+        assert second.status.stream.state == first.id
+        assert second.status.stream.checkpoint
+        with pytest.raises(ConfigError, match="came to its end"):
+            started(2, 0)
+    assert differing("count", out) == ""
+
+
+def test_a_name_is_held_across_coordinators(two: LocalFabric, tmp_path: Path) -> None:
+    with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
+        session.checkpoints(interval_s=0.2)
+        name = f"held {tmp_path.name}"
+        first = rows(session, rows_per_s=500).write_stream(tmp_path / "out", name=name)
+        wait_until(lambda: any(one.state == "published" for one in first.checkpoints()), 60)
+        two.kill_coordinator()
+        two.start_coordinator()
+        two.wait_attached()
+        with pytest.raises(ConfigError, match=f"is running already, as job {first.id}"):
+            rows(session).write_stream(tmp_path / "other", name=name)
+        assert first.wait().state == "finished"
+        assert first.status.stream.name == name
+    assert n_rows(tmp_path / "out") == 4_000
