@@ -103,11 +103,16 @@ def written(folder: Path) -> bool:
     return folder.exists() and any(folder.glob("*.parquet"))
 
 
+def cancelled(session: Session, out: Path, name: str) -> fabric.Job:
+    """A stream that has written some of its rows, and was stopped."""
+    job = rows(session, rows_per_s=500).write_stream(out, name=name)
+    wait_until(lambda: written(out), 60)
+    return job.cancel()
+
+
 def test_a_cancelled_stream_goes_on_in_the_same_session(session: Session, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    first = rows(session, rows_per_s=500).write_stream(out, name="same")
-    wait_until(lambda: written(out), 60)
-    first.cancel()
+    first = cancelled(session, out, "same")
     n_first = n_rows(out)
     second = rows(session).write_stream(out, name="same")
     assert second.status.stream.state == first.id != second.id
@@ -118,9 +123,7 @@ def test_a_cancelled_stream_goes_on_in_the_same_session(session: Session, tmp_pa
 
 def test_a_released_stream_goes_on(session: Session, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    first = rows(session, rows_per_s=500).write_stream(out, name="released")
-    wait_until(lambda: written(out), 60)
-    first.cancel().release()
+    cancelled(session, out, "released").release()
     rows(session).write_stream(out, name="released").wait()
     assert n_rows(out) == 4_000
 
@@ -181,9 +184,7 @@ def _says(call: object, words: str) -> bool:
 
 def test_a_new_stream_is_refused_where_the_old_one_wrote(session: Session, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    first = rows(session, rows_per_s=500).write_stream(out, name="anew")
-    wait_until(lambda: written(out), 60)
-    first.cancel()
+    first = cancelled(session, out, "anew")
     n_first = n_rows(out)
     with pytest.raises(PlanError, match=f"written by job {first.id}"):
         rows(session).write_stream(out, name="anew", on_existing="new")
