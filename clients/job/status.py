@@ -32,7 +32,7 @@ else:
 
 
 def where_from(status: pb.JobStatus) -> str | None:
-    """Where a stream with a name goes on, as a line; None for one that begins, and other jobs.
+    """The line that says where a named stream continues; None at its first start.
 
     >>> origin = pb.StreamOrigin(name="clicks", start=1)
     >>> where_from(pb.JobStatus(stream=origin))

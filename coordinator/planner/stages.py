@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fabric.errors import InternalError, NotFoundError
 from fabric.plan.faults import quoted
-from fabric.plan.nodes import Compression, Node, NodeConfig
+from fabric.plan.nodes import Compression, Node, NodeConfig, StreamScan
 from fabric.plan.printer import tree
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
@@ -97,6 +97,11 @@ class Stage:
     latency_us: int | None = None
     states: tuple[tuple[str, NodeConfig], ...] = ()
 
+    @property
+    def reads_stream(self) -> bool:
+        """Whether it reads a stream."""
+        return any(isinstance(node, StreamScan) for node in walk(self.root))
+
     def read(self, edge: int, task: int) -> Read | None:
         """What `task` reads of an edge; None: the partition of its own number."""
         return next((reads[task] for number, reads in self.reads if number == edge), None)
@@ -132,6 +137,11 @@ class StageGraph:
         """The one edge that no stage reads."""
         (edge,) = (e for e in self.edges if e.is_result)
         return edge
+
+    @property
+    def stream_region(self) -> int | None:
+        """The region that reads streams; None: the job has an end of its own."""
+        return next((stage.region for stage in self.stages if stage.reads_stream), None)
 
     def edge(self, number: int) -> Edge:
         """The edge of that number."""

@@ -38,12 +38,13 @@ def node_states(
     return found
 
 
-def node_records(graph: StageGraph, region: int) -> tuple[NodeRecord, ...]:
-    """The nodes of a stream that a checkpoint may have something of, by path.
+def node_records(graph: StageGraph) -> tuple[NodeRecord, ...]:
+    """The nodes of a job's stream, by path: a checkpoint may hold state of each.
 
-    A later start compares them before it reads any of that.
+    A later start compares them before it reads any state.
     """
     found: dict[str, NodeRecord] = {}
+    region = graph.stream_region
     for stage in graph.stages:
         if stage.region == region:
             for node in walk(stage.root):

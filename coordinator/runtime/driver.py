@@ -307,14 +307,11 @@ class CoreDriver:
                 pass
 
     def _ended(self, job_id: str, state: pb.JobState) -> None:
-        """Let others have the name of a stream that has ended, unless it goes on already."""
-        with self._lock:
-            goes_on = job_id in self._core.registry.running
-        if not goes_on:
-            try:
-                self._names.ended(job_id, by_itself=state == pb.JOB_FINISHED)
-            except FabricError as error:
-                self._log("end of a stream not written down", {"job": job_id, "error": str(error)})
+        """Release the name of a stream that has ended."""
+        try:
+            self._names.ended(job_id, by_itself=state == pb.JOB_FINISHED)
+        except FabricError as error:
+            self._log("end of a stream not written down", {"job": job_id, "error": str(error)})
 
     def _stored(self, event: Event) -> None:
         """How something went with a checkpoint's files; in the keeper's thread."""

@@ -34,13 +34,13 @@ ON_EXISTING = ("continue", "new", "fail")
 _GENERATED = re.compile(r".*_\d+")
 """A path that no `.named(...)` gave, or that could be one of those."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
-"""Kinds that keep how far they came, and nothing of their keys."""
+"""Kinds of nodes that keep a position, and no state of keys."""
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an earlier start of a stream left, and the id of the job that is its next one."""
+    """What the earlier starts of a stream left, and the id of the job that starts it now."""
 
     job: str
     start: StreamStart
@@ -49,18 +49,16 @@ class Found:
 
     @property
     def goes_on(self) -> str:
-        """The job that it was first, if it has run before."""
+        """The id of its first job; empty when this is the first."""
         return "" if self.is_new else self.start.origin.state
 
     def check_same(self, graph: StageGraph) -> None:
         """Refuse a plan without a stream, and one that the state is not of; see `check_same`."""
-        regions = {stage.region for stage in graph.stages if _reads_stream(stage.root)}
         name = self.start.origin.name
-        if not regions:
+        if graph.stream_region is None:
             raise PlanError(f"{name!r} is the name of a stream, and this plan reads none")
         if self.manifest is not None:
-            nodes = [node for region in regions for node in node_records(graph, region)]
-            check_same(name, self.manifest, nodes, splits_of(graph))
+            check_same(name, self.manifest, node_records(graph), splits_of(graph))
 
 
 Running = Callable[[str, str], str]
@@ -215,11 +213,11 @@ def splits_of(graph: StageGraph) -> dict[str, set[str]]:
 def check_same(
     name: str, manifest: Manifest, nodes: Iterable[NodeRecord], splits: Mapping[str, Set[str]]
 ) -> None:
-    """Refuse a plan whose nodes are not those that the state of a stream is of.
+    """Refuse a plan that the state in a checkpoint does not belong to.
 
-    Each node that has kept something must be there, with the same path and the same step. A number
-    in a path that nobody has given says too little where two nodes are the same step. A source may
-    have other options, and further splits, but none less.
+    Each node with state must be there, with the same path and the same step. A generated number in
+    a path does not tell two equal steps apart. A source may have other options and more splits, but
+    not fewer.
 
     Raises
     ------
@@ -253,7 +251,7 @@ def check_same(
 
 
 def _equal_steps(kept: Sequence[NodeRecord]) -> list[str]:
-    """Nodes that only a generated number tells apart, in a plan that is another one now."""
+    """Nodes that only a generated number tells apart, in a plan that has changed."""
     alike = Counter((old.kind, old.text) for old in kept if _GENERATED.fullmatch(old.path))
     return [
         f"{old.path}, {old.text}, is one of {alike[old.kind, old.text]} equal steps: give each its "
@@ -261,7 +259,3 @@ def _equal_steps(kept: Sequence[NodeRecord]) -> list[str]:
         for old in kept
         if alike[old.kind, old.text] > 1
     ]
-
-
-def _reads_stream(root: object) -> bool:
-    return any(isinstance(node, StreamScan) for node in walk(root))  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ from fabric.plan.codec import decode
 from fabric.plan.nodes import Node, Sink, StreamScan
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
-from fabric.plan.targets import DatasetTarget, FileTarget, GateTarget
+from fabric.plan.targets import FileTarget, GateTarget
 from fabric.security.tokens import Signer
 
 Splits = Mapping[int, Sequence[Split]]
@@ -91,10 +91,7 @@ class Engine:
         stream = deploy.stream
         state, _ = state_of(stream.states[root.path])
         start = SinkStart(stream.turn, stream.folder, scratch, state)
-        is_view = (
-            isinstance(target, DatasetTarget) and target.mode == "view"
-        )  # it ends with its job
-        task = spec.id if is_view else replace(spec.id, job=stream.state)
+        task = replace(spec.id, job=stream.state)
         return sinks.open_stream_sink(target, schema, task, spec.n_tasks, start)
 
 

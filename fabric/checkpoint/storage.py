@@ -96,13 +96,13 @@ class FolderStorage:
         return manifest, seal_of(data)
 
     def begin_again(self, job: str) -> int:
-        """The highest number that a checkpoint of an earlier start has, complete or not; 0: none.
+        """The highest number of a checkpoint of earlier starts, complete or not; 0: there is none.
 
-        What its ended tasks left apart goes: each checkpoint has names of its own for these files,
-        and tasks of this start will write there.
+        The files of tasks that had ended are removed: each checkpoint has links of its own to them,
+        and the tasks of this start will write there.
         """
         folder = self._root / plain(job)
-        found = checkpoints_among(self._names(folder)) if plain(job) in self._all() else []
+        found = checkpoints_among(self._names(folder))
         if FINAL in found:
             with writing(self._root, folder):
                 self._remove_checkpoint(checkpoint_folder(self._root, job, FINAL))
@@ -147,11 +147,9 @@ class FolderStorage:
 
     def jobs(self) -> list[str]:
         """The jobs that have a folder, by name."""
-        return [name for name in self._all() if name != NAMES and (self._root / name).is_dir()]
-
-    def _all(self) -> list[str]:
         with reading(self._files, self._root, self._root):
-            return self._files.names(self._root)
+            names = self._files.names(self._root)
+        return [name for name in names if name != NAMES and (self._root / name).is_dir()]
 
     def retain(self, job: str, keep: Collection[int], below: int) -> None:
         """Remove the checkpoints below `below` that are not to be kept, whole or half."""

@@ -26,16 +26,9 @@ from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.latency import shares
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
-from fabric.coordinator.planner.stages import Key, Stage
+from fabric.coordinator.planner.stages import Key
 from fabric.coordinator.planner.states import node_records, node_states
 from fabric.errors import ConfigError, FabricError
-from fabric.plan.nodes import StreamScan
-from fabric.plan.walk import walk
-
-
-def stream_region(job: Job) -> int | None:
-    """The region that reads streams; None: the job has an end of its own."""
-    return next((stage.region for stage in job.graph.stages if _reads_source(stage)), None)
 
 
 def check_whole(job: Job, stages: Iterable[int], path: str) -> None:
@@ -69,12 +62,12 @@ class Streams:
 
     def add(self, job: Job) -> None:
         """A job came, or was read back: it may have a stream."""
-        region = stream_region(job)
+        region = job.graph.stream_region
         if region is None:
             return
         checkpoints = Checkpoints(
             job.job_id,
-            node_records(job.graph, region),
+            node_records(job.graph),
             job.checkpoint,
             state=job.state_id,
             epoch=self._registry.epoch,
@@ -128,7 +121,7 @@ class Streams:
             for key, task in job.tasks.items()
             if is_in(job, stream, key)
         }
-        sources = [key for key in runs if _reads_source(job.graph.stages[key[0]])]
+        sources = [key for key in runs if job.graph.stages[key[0]].reads_stream]
         effects = stream.checkpoints.started(runs, sources, now)
         return self._orders.follow(job, effects, now)
 
@@ -279,7 +272,3 @@ class Streams:
             deploy.checkpoint = stream.manifest.checkpoint
             deploy.seal_bytes, deploy.seal_crc32c = stream.seal.n_bytes, stream.seal.crc32c
         return deploy
-
-
-def _reads_source(stage: Stage) -> bool:
-    return any(isinstance(node, StreamScan) for node in walk(stage.root))
