@@ -289,15 +289,21 @@ def test_it_sees_no_secrets_and_no_sockets_of_the_agent(
     assert not {link for link in seen if link.startswith(str(one.home))}
 
 
-def test_no_process_leaves_a_core(one: LocalFabric, session: fabric.Session) -> None:
+def test_no_process_leaves_a_core(
+    one: LocalFabric, session: fabric.Session, tmp_path: Path
+) -> None:
     """The secret is in the memory of two of them, rows in that of all."""
-    with_function(session, lambda a: a).collect()
     agent, coordinator = one.agents[0].process.pid, one.coordinator
     assert coordinator is not None
-    for pid in (agent, coordinator.process.pid, *slots_of(agent)):
+    job, slots = hanging(session, tmp_path)  # so that they are there for as long as is looked
+    for pid in (agent, coordinator.process.pid, *slots):
         limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
         (core,) = [line.split()[4:6] for line in limits if line.startswith("Max core file size")]
         assert core == ["0", "0"]
+    job.cancel()
+    with pytest.raises(CancelledError):
+        job.wait(DEADLINE_S)
+    job.release()
 
 
 def test_no_descriptors_and_files_are_left(one: LocalFabric, session: fabric.Session) -> None:
