@@ -324,3 +324,27 @@ def test_cut_connections_are_whole_or_named(
 
 def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
+
+
+DICTIONARIES = pa.record_batch(
+    {
+        name: pa.array(["a", "b", "c"] * 40).dictionary_encode()
+        for name in ("first", "second", "third")
+    }
+)
+
+
+@pytest.mark.parametrize("cut", range(400, 1_700, 100))
+def test_a_connection_cut_amid_dictionaries_is_named(fabric: Fabric, cut: int) -> None:
+    """Dictionaries are messages of their own, before the rows that need them."""
+    items: list[tuple[int, Item]] = [(0, Rows(0, DICTIONARIES)), (0, Mark(0, Event.END, 0, 120))]
+    plan = Plan(DICTIONARIES.schema, 1, [Task(0, 0, "a0", items)], [[0]], 1, 0, 1 << 20, "")
+    with (
+        CutProxy(port_of(fabric.rig.address("a0")), [cut], "close") as proxy,
+        Edge(fabric, plan, {"a0": proxy.address}) as edge,
+    ):
+        edge.run(1)
+    for error in edge.failures:
+        assert isinstance(error, (PartitionLostError, PeerLostError)), error
+        assert error.where.agent == "a0"
+    assert edge.failures or edge.found == plan.sent()

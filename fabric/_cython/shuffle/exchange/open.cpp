@@ -204,15 +204,23 @@ class Exchange : public Call, public OpenExchange {
     Incoming incoming(stream);
     for (;;) {
       Message message;
-      ARROW_ASSIGN_OR_RAISE(const bool more, incoming.next(message));
-      if (!more) {
+      const arrow::Result<bool> more = incoming.next(message);
+      if (!more.ok()) {  // maybe only as the stream broke off, amid the dictionaries of a batch
+        cut = incoming.over();
+        return damaged(more.status());
+      }
+      if (!*more) {
         cut = true;
         return check_.lost("the connection broke", "?");
       }
       if (message.batch == nullptr) return decode_end(message.header);
-      ARROW_RETURN_NOT_OK(message.batch->Validate());
+      if (const auto valid = message.batch->Validate(); !valid.ok()) return damaged(valid);
       ARROW_RETURN_NOT_OK(accept(message));
     }
+  }
+
+  arrow::Status damaged(const arrow::Status& why) const {
+    return check_.lost("a message can't be read: " + why.message().substr(0, 300), "?");
   }
 
   arrow::Status accept(const Message& message) {
