@@ -1,4 +1,4 @@
-"""Manifests and acknowledgements as bytes that prove themselves.
+"""Manifests, acknowledgements and savepoints as bytes that prove themselves.
 
     fabric-checkpoint 1 <bytes of the body> <CRC32C, 8 hex digits>⏎
     <canonical JSON: keys in order, no spaces, ASCII>
@@ -23,6 +23,7 @@ from fabric.checkpoint.manifest import (
     FileRecord,
     Manifest,
     NodeRecord,
+    Savepoint,
     Seal,
     SinkHandle,
     SnapshotAck,
@@ -30,8 +31,8 @@ from fabric.checkpoint.manifest import (
 )
 from fabric.errors import DataError
 
-VERSION = 1
-_OF_MANIFEST, _OF_ACK = "fabric-checkpoint", "fabric-ack"
+_OF_MANIFEST, _OF_ACK, _OF_SAVEPOINT = "fabric-checkpoint", "fabric-ack", "fabric-savepoint"
+_VERSIONS = {_OF_MANIFEST: 1, _OF_ACK: 1, _OF_SAVEPOINT: 1}
 _LINE_MAX = 80
 
 
@@ -62,6 +63,19 @@ def decode_snapshot_ack(data: bytes, where: str = "an acknowledgement") -> Snaps
     return found
 
 
+def encode_savepoint(savepoint: Savepoint) -> bytes:
+    """The bytes of a savepoint's record, whatever folder it lies in."""
+    return _sealed(_OF_SAVEPOINT, _SAVEPOINT.write(savepoint))
+
+
+def decode_savepoint(data: bytes, where: str) -> Savepoint:
+    """What `encode_savepoint` wrote; `where` names the bytes in errors."""
+    found: Savepoint = _unsealed(_OF_SAVEPOINT, data, where, _SAVEPOINT)
+    if found != found.without_handles():
+        raise DataError(f"{where} names rows that a sink prepared; a savepoint has none")
+    return found
+
+
 def seal_of(data: bytes) -> Seal:
     """Size and checksum of a manifest's bytes."""
     return Seal(len(data), crc32c(data))
@@ -81,15 +95,15 @@ def check_seal(data: bytes, seal: Seal, where: str) -> None:
 
 def _sealed(kind: str, fields: dict[str, Any]) -> bytes:
     body = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    head = f"{kind} {VERSION} {len(body)} ".encode()
+    head = f"{kind} {_VERSIONS[kind]} {len(body)} ".encode()
     return head + f"{crc32c(head + body):08x}\n".encode() + body
 
 
 def _unsealed(kind: str, data: bytes, where: str, form: _Form) -> Any:
     version, body = _framed(kind, data, where)
-    if version != VERSION:
+    if version != (known := _VERSIONS[kind]):
         raise DataError(
-            f"{where} has format {version}, this Fabric reads format {VERSION}; use the release "
+            f"{where} has format {version}, this Fabric reads format {known}; use the release "
             "that wrote it, or a newer one"
         )
     try:
@@ -209,6 +223,10 @@ _SNAPSHOT = _object(
 _MANIFEST = _object(
     Manifest, {}, job=_TEXT, checkpoint=_N, epoch=_N, run=_N, wall_us=_N, tasks=_each(_SNAPSHOT),
     nodes=_each(_row(NodeRecord, attrgetter("path", "kind", "text"), _TEXT, _TEXT, _TEXT)),
+)  # fmt: skip
+_SAVEPOINT = _object(
+    Savepoint, {}, name=_TEXT, stream=_TEXT, job_name=_TEXT, plan=_TEXT, key_groups=_N,
+    release=_TEXT, created_us=_N, manifest=_MANIFEST,
 )  # fmt: skip
 _ACK = _object(
     SnapshotAck, {}, checkpoint=_N, stage=_N, task=_N, attempt=_N, epoch=_N, taken=_N,

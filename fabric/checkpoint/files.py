@@ -4,15 +4,17 @@ One job: `Files`, what a storage may ask of a file system: the machine's own. No
 durable until `sync` was called: of a file for its bytes, of a folder for the names in it. Tests run
 the same storage on files that forget what was not synced. `writing` and `reading` stand around
 every use and turn the system's errors into Fabric errors that say what to do. Paths are told from
-the root of the folder on: who reads an error need not learn where that lies.
+the root of the folder on: who reads an error need not learn where that lies. A folder of the user's
+choice is named in `place`.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from typing_extensions import Buffer
@@ -78,6 +80,20 @@ class Files:
         """How many names a file has."""
         return path.stat().st_nlink
 
+    @contextmanager
+    def locked(self, path: Path) -> Iterator[None]:
+        """Hold a file that is made for it and removed after; `BlockingIOError`: another has it.
+
+        The system drops the lock of a process that ends; its file stays, and is taken over.
+        """
+        held = _lock(path)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
+            os.close(held)
+
     def remove_file(self, path: Path) -> None:
         """Take a name away; the file goes with its last one."""
         path.unlink()
@@ -85,6 +101,20 @@ class Files:
     def remove_folder(self, path: Path) -> None:
         """Remove a folder that is empty."""
         path.rmdir()
+
+
+def _lock(path: Path) -> int:
+    while True:
+        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(held), path.stat()):
+                    return held
+        except BaseException:
+            os.close(held)
+            raise
+        os.close(held)  # whoever held it has removed it meanwhile
 
 
 def _walk(source: Path, out: int | None) -> tuple[int, int]:
@@ -106,19 +136,22 @@ def _write(out: int, data: Buffer) -> None:
         left = left[os.write(out, left) :]
 
 
+OURS = "the checkpoint folder"
+
+
 @contextmanager
-def writing(root: Path, path: Path) -> Iterator[None]:
+def writing(root: Path, path: Path, place: str = OURS) -> Iterator[None]:
     """Turn what the system raises while `path` is written into `StorageError`."""
     try:
         yield
     except FabricError:
         raise
     except OSError as error:
-        raise StorageError(_why_not_written(_below(root, path), error)) from error
+        raise StorageError(_why_not_written(_below(root, path), error, place)) from error
 
 
 @contextmanager
-def reading(files: Files, root: Path, path: Path) -> Iterator[None]:
+def reading(files: Files, root: Path, path: Path, place: str = OURS) -> Iterator[None]:
     """The same for reading; what is missing is a `NotFoundError`, unless all of a job is away."""
     try:
         yield
@@ -126,30 +159,28 @@ def reading(files: Files, root: Path, path: Path) -> Iterator[None]:
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
         if not _is_there(files, root, path):
-            raise StorageError(_away()) from error
+            raise StorageError(_away(place)) from error
         raise NotFoundError(
-            f"{_below(root, path)} is missing in the checkpoint folder; was it moved or removed?"
+            f"{_below(root, path)} is missing in {place}; was it moved or removed?"
         ) from error
     except IsADirectoryError as error:
         raise DataError(f"{_below(root, path)} is a folder, a file was stored") from error
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise StorageError(
-            f"{_below(root, path)} in the checkpoint folder can't be read: {why}"
-        ) from error
+        raise StorageError(f"{_below(root, path)} in {place} can't be read: {why}") from error
 
 
-def _why_not_written(name: str, error: OSError) -> str:
+def _why_not_written(name: str, error: OSError, place: str) -> str:
     if error.errno in _FULL:
-        return f"the disk of the checkpoint folder is full: {name} was not written; make room"
+        return f"the disk of {place} is full: {name} was not written; make room"
     if error.errno == errno.EROFS:
-        return f"the checkpoint folder is read-only: {name} was not written; mount it for writing"
+        return f"{place} is read-only: {name} was not written; mount it for writing"
     if error.errno in _REFUSED:
-        return f"{name} in the checkpoint folder may not be written by this user"
+        return f"{name} in {place} may not be written by this user"
     if isinstance(error, FileNotFoundError):
-        return _away()
+        return _away(place)
     why = error.strerror or type(error).__name__
-    return f"{name} could not be written in the checkpoint folder: {why}"
+    return f"{name} could not be written in {place}: {why}"
 
 
 def _is_there(files: Files, root: Path, path: Path) -> bool:
@@ -162,10 +193,10 @@ def _is_there(files: Files, root: Path, path: Path) -> bool:
     return True
 
 
-def _away() -> str:
+def _away(place: str) -> str:
     return (
-        "the checkpoint folder, or the job's part of it, is not there; is its disk mounted, and "
-        "the same on all hosts?"
+        f"{place}, or the job's part of it, is not there; is its disk mounted, and the same on all "
+        "hosts?"
     )
 
 

@@ -5,6 +5,7 @@
                 /shared/<content>-<bytes>-<crc32c>              immutable files by their content
                 /sinks/...                                      what sinks have to publish
     <root>/.names/...                                           named streams, see `names.py`
+          /.savepoints/...                                      see `savepoints.py`
 
 Jobs, nodes and contents may be any text, folders may not: what has a letter that some file system
 treats as another one gets a digest of itself appended.
@@ -27,12 +28,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from fabric._cython.shuffle.checksum import crc32c
-from fabric.checkpoint.files import Files, reading, writing
+from fabric.checkpoint.files import OURS, Files, reading, writing
 from fabric.checkpoint.manifest import FileRecord, TaskSnapshot, check_file_name
 from fabric.errors import DataError, InternalError, NotFoundError, StorageError
 
 MANIFEST, ASIDE, SHARED, SINKS = "MANIFEST", "MANIFEST.new", "shared", "sinks"
-NAMES = ".names"
+NAMES, SAVEPOINTS = ".names", ".savepoints"
 _PLAIN = re.compile(r"[a-z0-9_\-]{1,100}")
 _OTHER = re.compile(r"[^a-z0-9_\-]")
 _SHARED = re.compile(r"(.+)-(\d+)-([0-9a-f]{8})")
@@ -206,14 +207,7 @@ class FolderWriter:
 
     def _share(self, to: Path, content: str, n_bytes: int, crc: int) -> None:
         """Let later snapshots find it; where that can't be they copy."""
-        self._files.make_folder(self._shared)
-        try:
-            self._files.link(to, self._shared / shared_name(content, n_bytes, crc))
-        except FileExistsError:
-            pass  # another task stored the same
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
+        share(self._files, to, self._shared, FileRecord(to.name, n_bytes, crc, content))
         self._contents()[plain(content)] = (n_bytes, crc)
 
     def _contents(self) -> dict[str, tuple[int, int]]:
@@ -241,6 +235,18 @@ def link_or_copy(files: Files, source: Path, to: Path) -> tuple[int, int] | None
     return None
 
 
+def share(files: Files, path: Path, shared: Path, record: FileRecord) -> None:
+    """Let later snapshots find an immutable file; where that can't be they copy."""
+    files.make_folder(shared)
+    try:
+        files.link(path, shared / shared_name(record.content, record.n_bytes, record.crc32c))
+    except FileExistsError:
+        pass  # another task stored the same
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+
+
 class FolderReader:
     """Gives the files of one task's snapshot of one node."""
 
@@ -258,7 +264,7 @@ class FolderReader:
         path = self._folder / name
         with reading(self._files, self._root, path):
             data = self._files.read(path)
-        _compare(self._root, path, record, len(data), crc32c(data))
+        compare(self._root, path, record, len(data), crc32c(data))
         return pa.py_buffer(data)
 
     def fetch(self, name: str, to: Path) -> None:
@@ -272,7 +278,7 @@ class FolderReader:
                     self._files.link(path, to)
                     return
             found = self._files.copy(path, to)
-        _compare(self._root, path, record, *found)
+        compare(self._root, path, record, *found)
 
     def _record(self, name: str) -> FileRecord:
         if (record := self._records.get(name)) is None:
@@ -281,14 +287,15 @@ class FolderReader:
         return record
 
 
-def check_file(root: Path, path: Path, record: FileRecord, files: Files) -> None:
+def check_file(root: Path, path: Path, record: FileRecord, files: Files, place: str = OURS) -> None:
     """Read a file; `DataError` or `NotFoundError` when it is not as recorded."""
-    with reading(files, root, path):
+    with reading(files, root, path, place):
         found = files.checksum(path)
-    _compare(root, path, record, *found)
+    compare(root, path, record, *found)
 
 
-def _compare(root: Path, path: Path, record: FileRecord, n_bytes: int, crc: int) -> None:
+def compare(root: Path, path: Path, record: FileRecord, n_bytes: int, crc: int) -> None:
+    """Refuse a file with other bytes than recorded."""
     where = path.relative_to(root)
     if n_bytes != record.n_bytes:
         raise DataError(f"{where} has {n_bytes} bytes, {record.n_bytes} were stored")

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from fabric.checkpoint.files import Files, reading, writing
 from fabric.checkpoint.folder import NAMES, plain
+from fabric.checkpoint.manifest import check_label
 from fabric.errors import ConfigError, DataError
 
 VERSION = 1
-NAME_MAX = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,4 @@ def check_stream_name(name: str) -> str:
     >>> check_stream_name("clicks per minute")
     'clicks per minute'
     """
-    if not name or len(name) > NAME_MAX or not name.isprintable() or name != name.strip():
-        raise ConfigError(
-            f"{name[:40]!r} can't be the name of a stream; use 1 to {NAME_MAX} printable "
-            "characters, with no space at either end"
-        )
-    return name
+    return check_label("stream", name)

@@ -24,6 +24,7 @@ from fabric.checkpoint.folder import (
     ASIDE,
     MANIFEST,
     NAMES,
+    SAVEPOINTS,
     SHARED,
     SINKS,
     FolderReader,
@@ -149,7 +150,8 @@ class FolderStorage:
         """The jobs that have a folder, by name."""
         with reading(self._files, self._root, self._root):
             names = self._files.names(self._root)
-        return [name for name in names if name != NAMES and (self._root / name).is_dir()]
+        apart = (NAMES, SAVEPOINTS)
+        return [name for name in names if name not in apart and (self._root / name).is_dir()]
 
     def retain(self, job: str, keep: Collection[int], below: int) -> None:
         """Remove the checkpoints below `below` that are not to be kept, whole or half."""
