@@ -5,19 +5,18 @@ One job: what a user does with a running plan. A handle holds no rows; dropping 
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
 from collections.abc import Callable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from fabric.clients.job.dry_run import may_change
 from fabric.clients.job.status import JobProgress, Status, headline
+from fabric.clients.job.stream_verbs import StreamVerbs
+from fabric.clients.job.waiting import statuses
 from fabric.control import control_pb2 as pb
-from fabric.control.api import ENDED, STATES, ControlApi
+from fabric.control.api import ENDED, STATES
 from fabric.control.errors import from_detail
 from fabric.errors import CancelledError, FabricError, InternalError
 from fabric.telemetry.logs import logger
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
 
 _log = logger("fabric.session")
 
-Heard: TypeAlias = "queue.SimpleQueue[pb.JobStatus | FabricError | None]"
 
-
-class Job:
+class Job(StreamVerbs):
     """A submitted plan.
 
     As a context manager it releases the job at the end, and cancels it first when it still runs.
@@ -152,7 +149,7 @@ class Job:
         return from_detail(status.error) if status.HasField("error") else None
 
     # ---- what can be done
-    def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> Job:
+    def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> Self:
         """Until the job has ended; raises its error when it failed or was cancelled.
 
         Ctrl-C cancels the job, then raises `KeyboardInterrupt`. Work of more than half a second
@@ -168,7 +165,7 @@ class Job:
             return self._checked()
         display = JobProgress(enabled=progress)
         try:
-            for status in self._updates(timeout_s):
+            for status in statuses(self.session.control, self.id, timeout_s):
                 self._status = status
                 display.show(status)
             self.session.job_ended(self.id)
@@ -290,34 +287,6 @@ class Job:
         """
         return list(self.session.control.list_tasks(pb.JobRequest(job_id=self.id)).tasks)
 
-    def checkpoints(self) -> list[pb.CheckpointStatus]:
-        """Of a stream: those that are kept, those given up lately, and the one under way.
-
-        Oldest first; ``state`` says which it is. A job that is no stream has none.
-
-        >>> from fabric import DataFrame, streams
-        >>> job = streams.generator(n_rows=9).write_stream(streams.to_blackhole()).wait()
-        >>> [one.state for one in job.checkpoints()]
-        ['published']
-        >>> DataFrame({"a": [1, 2]}).submit().wait().checkpoints()
-        []
-        """
-        request = pb.CheckpointsRequest(job_id=self.id)
-        return list(self.session.control.list_checkpoints(request).checkpoints)
-
-    def checkpoint(self, number: int) -> pb.CheckpointStatus:
-        """One of them, with what each task has in it; `NotFoundError` when it is not known.
-
-        >>> from fabric import streams
-        >>> job = streams.generator(n_rows=9).write_stream(streams.to_blackhole()).wait()
-        >>> [one] = job.checkpoints()
-        >>> job.checkpoint(one.checkpoint).state
-        'published'
-        """
-        request = pb.CheckpointsRequest(job_id=self.id, checkpoint=number)
-        (found,) = self.session.control.list_checkpoints(request).checkpoints
-        return found
-
     def events(self, last: int = 1000) -> list[pb.EventRecord]:
         """The `last` things that happened to it, oldest first.
 
@@ -376,34 +345,7 @@ class Job:
         self.session.job_ended(self.id)
         return self
 
-    def _updates(self, timeout_s: float | None) -> Iterator[pb.JobStatus]:
-        """Statuses until the ended one, or until `timeout_s` is over."""
-        request = pb.JobRequest(job_id=self.id)
-        if timeout_s is None:
-            return self.session.control.watch(request)
-        return self._updates_until(request, time.monotonic() + timeout_s)
-
-    def _updates_until(self, request: pb.JobRequest, end_s: float) -> Iterator[pb.JobStatus]:
-        """A thread listens, so that the wait can end before the next status comes."""
-        heard: Heard = queue.SimpleQueue()
-        threading.Thread(
-            target=_listen,
-            args=(self.session.control, request, heard),
-            daemon=True,
-            name=f"watch {self.id}",
-        ).start()
-        while (one := self._next(heard, end_s)) is not None:
-            if isinstance(one, FabricError):
-                raise one
-            yield one
-
-    def _next(self, heard: Heard, end_s: float) -> pb.JobStatus | FabricError | None:
-        try:
-            return heard.get(timeout=max(0.0, end_s - time.monotonic()))
-        except queue.Empty:
-            raise TimeoutError(f"job {self.id} still runs; wait() again or cancel() it") from None
-
-    def _checked(self) -> Job:
+    def _checked(self) -> Self:
         """Itself when finished, else the error it ended with."""
         status = self._status
         if status.state in (pb.JOB_FINISHED, pb.JOB_RELEASED):
@@ -459,15 +401,3 @@ class Job:
 
     result = collect
     to_arrow = collect
-
-
-def _listen(control: ControlApi, request: pb.JobRequest, heard: Heard) -> None:
-    """Put every status into `heard`, then None; an error instead when the watch broke."""
-    try:
-        for status in control.watch(request):
-            heard.put(status)
-    except FabricError as error:
-        heard.put(error)
-    except Exception as error:  # else whoever waits would never hear of it
-        heard.put(InternalError(f"the watch of the job ended by {error!r}"))
-    heard.put(None)

@@ -96,6 +96,8 @@ def headline(status: pb.JobStatus) -> str:
     """One line: id, name, state, rows, seconds, error."""
     name = f" {status.name!r}" if status.name else ""
     text = f"{status.job_id}{name}: {STATES.get(status.state, 'unknown')}"
+    if status.stopped_at:
+        text += f", stopped at checkpoint {status.stopped_at}"
     if status.state == pb.JOB_FINISHED:
         text += f", {status.result_rows:,} rows in {status.seconds:.2f} s"
     elif status.state == pb.JOB_RUNNING:

@@ -25,6 +25,7 @@ from fabric.coordinator.core.events import (
     AgentDetached,
     AgentDrained,
     AgentSaid,
+    CheckpointAsked,
     CheckpointVerified,
     DatasetAsked,
     Event,
@@ -33,6 +34,7 @@ from fabric.coordinator.core.events import (
     JobRestarted,
     JobSubmitted,
     ManifestWritten,
+    SavepointWritten,
     Tick,
 )
 from fabric.coordinator.core.jobs import records
@@ -156,7 +158,9 @@ class CoordinatorCore:
                 return effects + self._progress.scheduler.schedule(now)
             case DatasetAsked():
                 return self._datasets.handle(event, now)
-            case ManifestWritten() | CheckpointVerified():
+            case CheckpointAsked():
+                return self._progress.checkpoint_asked(event, now)
+            case ManifestWritten() | CheckpointVerified() | SavepointWritten():
                 return self._progress.stored(event, now)
 
     def _tick(self, wall_s: float, now: float) -> list[Effect]:

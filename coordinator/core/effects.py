@@ -53,10 +53,11 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """The status of a job is another one now."""
+    """The status of a job is another one now; `by_itself`: it has finished, not been stopped."""
 
     job_id: str
     state: pb.JobState
+    by_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class StorageWork:
     job_id: str
     folder: str
     state: str
-    work: WriteManifest | Verify | RemoveCheckpoints | RemoveJob
+    work: WriteManifest | Verify | ExportSavepoint | RemoveCheckpoints | RemoveJob
 
 
 Effect = Send | Hear | Disconnect | Persist | JobChanged | DatasetAnswered | Note | StorageWork
@@ -170,6 +171,38 @@ class RemoveJob:
     """Remove all of the job from storage; no answer."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSavepoint:
+    """Keep a checkpoint, which is complete and published, as savepoint `name`; answer: `exported`.
+
+    With `again` one of this name and this job is the answer. The fields with a default are what it
+    says of the job; who carries it out fills them in.
+    """
+
+    name: str
+    checkpoint: int
+    seal: Seal
+    again: bool = False
+    stream: str = ""
+    job_name: str = ""
+    plan: str = ""
+    created_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSources:
+    """Have the `tasks`, which read sources, come to their end; again is fine."""
+
+    tasks: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The job is to end here: somebody stopped it at `checkpoint`, from which it can go on."""
+
+    checkpoint: int
+
+
 @dataclass(frozen=True, slots=True)
 class Verify:
     """Load a manifest and read all its files; answer: `verified` or `not_verified`."""
@@ -202,6 +235,7 @@ class Ended:
 CheckpointEffect = (
     Persist | TriggerSources | WriteManifest | NotifyComplete | NotifyAborted | Publish
     | TakeBack | Abandon | RemoveCheckpoints | RemoveJob | Verify | Restore | Fail | Ended | Note
+    | ExportSavepoint | DrainSources | Stopped
 )  # fmt: skip
 """Whatever `Checkpoints` returns."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.checkpoints.requests import Wanted
 from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import FabricError
@@ -96,6 +97,14 @@ class JobRestarted:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointAsked:
+    """Somebody wants a checkpoint of a stream now; again, under the same key, is fine."""
+
+    job_id: str
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True)
 class AgentDrained:
     """Somebody wants an agent to be given nothing more, or (`undo`) to work again."""
 
@@ -130,14 +139,28 @@ class CheckpointVerified:
 
 
 @dataclass(frozen=True, slots=True)
+class SavepointWritten:
+    """A checkpoint is kept as the savepoint `name`, or could not be."""
+
+    job_id: str
+    checkpoint: int
+    name: str
+    result: pb.SavepointStatus | FabricError
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
     wall_s: float
 
 
+Stored = ManifestWritten | CheckpointVerified | SavepointWritten
+"""How something went with a checkpoint's files."""
+
 Event = (
     AgentAttached | AgentDetached | AgentSaid | AgentDrained | JobSubmitted | JobCancelled
-    | JobReleased | JobRestarted | DatasetAsked | ManifestWritten | CheckpointVerified | Tick
+    | JobReleased | JobRestarted | DatasetAsked | CheckpointAsked | ManifestWritten
+    | CheckpointVerified | SavepointWritten | Tick
 )  # fmt: skip
 """Whatever `handle` takes."""

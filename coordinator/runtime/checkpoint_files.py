@@ -17,13 +17,20 @@ from fabric.checkpoint.manifest import TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.effects import (
+    ExportSavepoint,
     RemoveCheckpoints,
     RemoveJob,
     StorageWork,
     Verify,
     WriteManifest,
 )
-from fabric.coordinator.core.events import CheckpointVerified, Event, ManifestWritten
+from fabric.coordinator.core.events import (
+    CheckpointVerified,
+    Event,
+    ManifestWritten,
+    SavepointWritten,
+)
+from fabric.coordinator.runtime.savepoints import Keeper
 from fabric.errors import FabricError, InternalError, NotFoundError
 from fabric.telemetry.logs import logger
 
@@ -73,6 +80,9 @@ class CheckpointFiles:
                 storage.verify(manifest)
                 failpoints.reach("checkpoint.verified")
                 return CheckpointVerified(job_id, number, (manifest, seal))
+            case ExportSavepoint(name=name, checkpoint=number):
+                kept = Keeper(work.folder).keep(work.work, state)
+                return SavepointWritten(job_id, number, name, kept)
             case RemoveCheckpoints(keep=keep, below=below):
                 failpoints.reach("checkpoint.removing")
                 storage.retain(state, keep, below)
@@ -88,6 +98,8 @@ def _failed(work: StorageWork, error: Exception) -> Event | None:
             return ManifestWritten(work.job_id, manifest.checkpoint, known)
         case Verify(checkpoint=number):
             return CheckpointVerified(work.job_id, number, known)
+        case ExportSavepoint(name=name, checkpoint=number):
+            return SavepointWritten(work.job_id, number, name, known)
         case RemoveCheckpoints() | RemoveJob():
             _log.warning("old checkpoints stay", job=work.job_id, error=str(known))
     return None

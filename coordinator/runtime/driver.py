@@ -295,9 +295,9 @@ class CoreDriver:
             case Disconnect(agent_id=agent_id, session=session, reason=reason):
                 if (link := self._links.take(agent_id, session)) is not None:
                     link.disconnect(reason)
-            case JobChanged(job_id=job_id, state=state):
+            case JobChanged(job_id=job_id, state=state, by_itself=by_itself):
                 if state in ENDED:
-                    self._ended(job_id, state)
+                    self._ended(job_id, by_itself=by_itself)
                 self._watchers.notify(job_id)
             case Note(event=event, fields=fields):
                 self._log(event, dict(fields))
@@ -306,10 +306,10 @@ class CoreDriver:
             case DatasetAnswered() | Persist() | Hear():
                 pass
 
-    def _ended(self, job_id: str, state: pb.JobState) -> None:
+    def _ended(self, job_id: str, *, by_itself: bool) -> None:
         """Release the name of a stream that has ended."""
         try:
-            self._names.ended(job_id, by_itself=state == pb.JOB_FINISHED)
+            self._names.ended(job_id, by_itself=by_itself)
         except FabricError as error:
             self._log("end of a stream not written down", {"job": job_id, "error": str(error)})
 

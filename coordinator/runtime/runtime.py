@@ -19,6 +19,7 @@ from fabric.coordinator.config import CoordinatorConfig, chosen
 from fabric.coordinator.core.effects import DatasetAnswered
 from fabric.coordinator.core.events import (
     AgentDrained,
+    CheckpointAsked,
     DatasetAsked,
     Event,
     JobCancelled,
@@ -32,6 +33,7 @@ from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.runtime.checkpoint_files import listed
 from fabric.coordinator.runtime.driver import CoreDriver
 from fabric.coordinator.runtime.log import Log
+from fabric.coordinator.runtime.savepoints import Keeper, wanted_of
 from fabric.coordinator.submit.preparation import Prepared, prepare
 from fabric.coordinator.submit.splits import Surroundings
 from fabric.coordinator.submit.stream_names import Found
@@ -152,6 +154,29 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
             found = [] if job.stream is None else job.stream.checkpoints.statuses(now)
             folder, state = job.checkpoint.folder, job.state_id
         return listed(found, request, state, FolderStorage(Path(folder)))
+
+    def take_checkpoint(self, request: pb.TakeCheckpointRequest) -> pb.TakenCheckpoint:
+        """See `ControlApi.take_checkpoint`."""
+        with self._reading() as (core, _):
+            job = core.registry.live(request.job_id)
+            known = job.stream is not None and job.stream.checkpoints.knows(request.key)
+        event = CheckpointAsked(request.job_id, wanted_of(request))
+        if request.savepoint and job.stream is not None and not (known or request.again):
+            Keeper(job.checkpoint.folder).check_free(request.savepoint)
+        with self._changed(event):
+            assert job.stream is not None  # or it was refused
+            return job.stream.checkpoints.taken(request.key)
+
+    def list_savepoints(self, request: pb.SavepointsRequest) -> pb.SavepointList:
+        """See `ControlApi.list_savepoints`."""
+        return self._savepoints(request).listed(request.name)
+
+    def delete_savepoint(self, request: pb.SavepointsRequest) -> pb.SavepointList:
+        """See `ControlApi.delete_savepoint`."""
+        return self._savepoints(request).deleted(request.name)
+
+    def _savepoints(self, request: pb.SavepointsRequest) -> Keeper:
+        return Keeper(self._config.checkpointing(request.checkpoint).folder)
 
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""

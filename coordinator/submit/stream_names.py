@@ -164,8 +164,7 @@ def _found(held: HeldName, storage: FolderStorage, asked: pb.StreamName) -> Foun
     if manifest is not None:
         origin.checkpoint, origin.begun_s = manifest.checkpoint, manifest.wall_us / 1e6
         origin.bytes = manifest.n_bytes
-        holding = {task.node for task in manifest.tasks if task.files}
-        origin.states = sum(n.path in holding and n.kind not in _STATELESS for n in manifest.nodes)
+        origin.states = n_states(manifest)
     last = storage.begin_again(record.state)
     return Found(new_id("job"), StreamStart(origin, last, pointers), manifest)
 
@@ -192,6 +191,12 @@ def _pointers(
         pointers.append(Pointer.of(manifest, seal, 0.0))
     older = (replace(pointer, state="published") for pointer in pointers[:-1])
     return (*older, *pointers[-1:]), manifest
+
+
+def n_states(manifest: Manifest) -> int:
+    """How many nodes have kept something of their own in a checkpoint, positions apart."""
+    holding = {task.node for task in manifest.tasks if task.files}
+    return sum(n.path in holding and n.kind not in _STATELESS for n in manifest.nodes)
 
 
 def splits_of(graph: StageGraph) -> dict[str, set[str]]:

@@ -94,6 +94,22 @@ class ControlApi:
         """The checkpoints of a stream: kept, given up lately, and the one under way."""
         return self.call("ListCheckpoints", request, pb.CheckpointList)
 
+    def take_checkpoint(self, request: pb.TakeCheckpointRequest) -> pb.TakenCheckpoint:
+        """Have a stream take a checkpoint now, and say how far that is; the same `key` asks again.
+
+        It is kept as a savepoint if it has a name, and after it the stream goes on, stops, or is
+        drained. Returns at once: whoever waits asks again.
+        """
+        return self.call("TakeCheckpoint", request, pb.TakenCheckpoint)
+
+    def list_savepoints(self, request: pb.SavepointsRequest) -> pb.SavepointList:
+        """The savepoints of a checkpoint folder, the oldest first, or the one of a name."""
+        return self.call("ListSavepoints", request, pb.SavepointList)
+
+    def delete_savepoint(self, request: pb.SavepointsRequest) -> pb.SavepointList:
+        """Remove a savepoint; returns what it was."""
+        return self.call("DeleteSavepoint", request, pb.SavepointList)
+
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """A job's plan and stages as they run, also after they were planned anew."""
         return self.call("JobPlan", request, pb.ExplainReply)

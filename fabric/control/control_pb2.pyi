@@ -434,7 +434,7 @@ class Deploy(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., sink_folder: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
 
 class StreamDeploy(_message.Message):
-    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "source_gather_s", "exchange_gather_s", "exchange_behind_s", "states", "state")
+    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "source_gather_s", "exchange_gather_s", "exchange_behind_s", "states", "state", "drain")
     class StatesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -453,6 +453,7 @@ class StreamDeploy(_message.Message):
     EXCHANGE_BEHIND_S_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
     folder: str
     checkpoint: int
     seal_bytes: int
@@ -464,7 +465,8 @@ class StreamDeploy(_message.Message):
     exchange_behind_s: float
     states: _containers.MessageMap[str, NodeState]
     state: str
-    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ..., states: _Optional[_Mapping[str, NodeState]] = ..., state: _Optional[str] = ...) -> None: ...
+    drain: bool
+    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ..., states: _Optional[_Mapping[str, NodeState]] = ..., state: _Optional[str] = ..., drain: _Optional[bool] = ...) -> None: ...
 
 class NodeState(_message.Message):
     __slots__ = ("state", "bytes")
@@ -475,14 +477,16 @@ class NodeState(_message.Message):
     def __init__(self, state: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class TriggerCheckpoint(_message.Message):
-    __slots__ = ("job_id", "checkpoint", "keys")
+    __slots__ = ("job_id", "checkpoint", "keys", "drain")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     checkpoint: int
     keys: _containers.RepeatedCompositeFieldContainer[TaskKey]
-    def __init__(self, job_id: _Optional[str] = ..., checkpoint: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[TaskKey, _Mapping]]] = ...) -> None: ...
+    drain: bool
+    def __init__(self, job_id: _Optional[str] = ..., checkpoint: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[TaskKey, _Mapping]]] = ..., drain: _Optional[bool] = ...) -> None: ...
 
 class CheckpointEnded(_message.Message):
     __slots__ = ("job_id", "checkpoint", "complete", "reason", "turn")
@@ -968,6 +972,74 @@ class CheckpointList(_message.Message):
     checkpoints: _containers.RepeatedCompositeFieldContainer[CheckpointStatus]
     def __init__(self, checkpoints: _Optional[_Iterable[_Union[CheckpointStatus, _Mapping]]] = ...) -> None: ...
 
+class TakeCheckpointRequest(_message.Message):
+    __slots__ = ("job_id", "key", "savepoint", "then", "again")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SAVEPOINT_FIELD_NUMBER: _ClassVar[int]
+    THEN_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    key: str
+    savepoint: str
+    then: str
+    again: bool
+    def __init__(self, job_id: _Optional[str] = ..., key: _Optional[str] = ..., savepoint: _Optional[str] = ..., then: _Optional[str] = ..., again: _Optional[bool] = ...) -> None: ...
+
+class TakenCheckpoint(_message.Message):
+    __slots__ = ("state", "error", "checkpoint", "savepoint")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    SAVEPOINT_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    error: ErrorDetail
+    checkpoint: int
+    savepoint: SavepointStatus
+    def __init__(self, state: _Optional[str] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., checkpoint: _Optional[int] = ..., savepoint: _Optional[_Union[SavepointStatus, _Mapping]] = ...) -> None: ...
+
+class SavepointsRequest(_message.Message):
+    __slots__ = ("name", "checkpoint")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    checkpoint: Checkpointing
+    def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
+
+class SavepointStatus(_message.Message):
+    __slots__ = ("name", "stream", "job_id", "job_name", "checkpoint", "created_s", "bytes", "files", "states", "release", "location", "error")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    CREATED_S_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    stream: str
+    job_id: str
+    job_name: str
+    checkpoint: int
+    created_s: float
+    bytes: int
+    files: int
+    states: int
+    release: str
+    location: str
+    error: str
+    def __init__(self, name: _Optional[str] = ..., stream: _Optional[str] = ..., job_id: _Optional[str] = ..., job_name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., created_s: _Optional[float] = ..., bytes: _Optional[int] = ..., files: _Optional[int] = ..., states: _Optional[int] = ..., release: _Optional[str] = ..., location: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
+class SavepointList(_message.Message):
+    __slots__ = ("savepoints",)
+    SAVEPOINTS_FIELD_NUMBER: _ClassVar[int]
+    savepoints: _containers.RepeatedCompositeFieldContainer[SavepointStatus]
+    def __init__(self, savepoints: _Optional[_Iterable[_Union[SavepointStatus, _Mapping]]] = ...) -> None: ...
+
 class EventsRequest(_message.Message):
     __slots__ = ("job_id", "last")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1049,7 +1121,7 @@ class LocateRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "client_key", "stream", "waiting")
+    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "client_key", "stream", "waiting", "stopped_at")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -1066,6 +1138,7 @@ class JobStatus(_message.Message):
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_AT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     state: JobState
@@ -1082,7 +1155,8 @@ class JobStatus(_message.Message):
     client_key: str
     stream: StreamOrigin
     waiting: str
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., waiting: _Optional[str] = ...) -> None: ...
+    stopped_at: int
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., waiting: _Optional[str] = ..., stopped_at: _Optional[int] = ...) -> None: ...
 
 class StageStatus(_message.Message):
     __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted", "rows_in", "watermark_us", "counts")

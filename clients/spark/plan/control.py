@@ -176,6 +176,15 @@ class SparkControl(ControlApi):
         self._job(request.job_id)
         return pb.CheckpointList()
 
+    def take_checkpoint(self, request: pb.TakeCheckpointRequest) -> pb.TakenCheckpoint:
+        """No stream runs on Spark."""
+        self._job(request.job_id)
+        raise UserError("a job on Spark takes no checkpoints; cancel() ends it")
+
+    def list_savepoints(self, request: pb.SavepointsRequest) -> pb.SavepointList:
+        """None: no stream runs on Spark."""
+        return pb.SavepointList()
+
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """The plan as it was given."""
         root = self._job(request.job_id).plan.root

@@ -29,11 +29,13 @@ from fabric.coordinator.core.checkpoints.pending_checkpoint import (
     TaskRun,
     statuses,
 )
+from fabric.coordinator.core.checkpoints.requests import AskedCheckpoints, Wanted
 from fabric.coordinator.core.checkpoints.restoration import Refuse, Restoration
 from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.core.checkpoints.sink_orders import SinkOrders
 from fabric.coordinator.core.effects import (
     CheckpointEffects,
+    DrainSources,
     Ended,
     Fail,
     Note,
@@ -42,11 +44,12 @@ from fabric.coordinator.core.effects import (
     Persist,
     RemoveCheckpoints,
     RemoveJob,
+    Stopped,
     TriggerSources,
     WriteManifest,
 )
 from fabric.coordinator.planner.stages import Key
-from fabric.errors import ExternalError, FabricError, InternalError
+from fabric.errors import CancelledError, ExternalError, FabricError, InternalError
 
 
 class Checkpoints:
@@ -76,6 +79,7 @@ class Checkpoints:
         self._publishing = SinkOrders()
         self.restoration = Restoration(job, self._completed, refuse, may_double=config.seen_twice)
         """What storage and sinks say while it is decided what to go on from is said to it."""
+        self._asked = AskedCheckpoints(self._completed)
         self._tasks = RunningTasks(self._completed)
         self._pending: PendingCheckpoint | None = None
         self._next = math.inf
@@ -94,7 +98,13 @@ class Checkpoints:
     @property
     def settled(self) -> bool:
         """Whether nothing is being stored or published."""
-        return self._publishing.done and (self._pending is None or self._pending.manifest is None)
+        stores = self._pending is not None and self._pending.manifest is not None
+        return self._publishing.done and not stores and not self._asked.keeping
+
+    @property
+    def drains(self) -> bool:
+        """Whether its sources are to end where they begin."""
+        return self._completed.drains
 
     @property
     def due(self) -> float:
@@ -106,6 +116,37 @@ class Checkpoints:
     def statuses(self, now: float) -> list[pb.CheckpointStatus]:
         """Those that are kept, the last that were aborted, and the one under way, by number."""
         return statuses(self._completed, self._pending, self._aborted, now)
+
+    # ---- what people ask for
+
+    def ask(self, wanted: Wanted, now: float) -> CheckpointEffects:
+        """Somebody wants a checkpoint now; of a job that was stopped, the one it was stopped at."""
+        self._asked.ask(wanted)
+        if self._stopping or self._told_end:
+            effects = self._asked.published(is_busy=False, has_ended=True)
+            self._asked.end(CancelledError("the job has ended", job=self._job))
+            return effects
+        self._next = now if self._tasks.runs else math.inf
+        return self.tick(now)
+
+    def knows(self, key: str) -> bool:
+        """Whether this was asked for before."""
+        return self._asked.knows(key)
+
+    def taken(self, key: str) -> pb.TakenCheckpoint:
+        """How far that is, which was asked for under this key."""
+        return self._asked.taken(key)
+
+    def exported(
+        self, checkpoint: int, name: str, told: pb.SavepointStatus | FabricError, now: float
+    ) -> CheckpointEffects:
+        """A checkpoint is kept as a savepoint, or could not be."""
+        if not self._asked.exported(checkpoint, name, told):
+            self._refuse("checkpoint: savepoint not awaited")
+            return []
+        failed = {"error": told.message} if isinstance(told, FabricError) else {}
+        event = "SAVEPOINT NOT WRITTEN" if failed else "savepoint written"
+        return [self._note(event, checkpoint, name=name, **failed), *self._advance(now)]
 
     # ---- the run
 
@@ -123,8 +164,8 @@ class Checkpoints:
         self.restoration.end()
         self._stopping = False
         self._is_last = self._told_end = False
-        self._next = now + self._config.interval_s
-        effects: CheckpointEffects = []
+        self._next = now if self._asked.waits else now + self._config.interval_s
+        effects: CheckpointEffects = self._drain()
         if self._resumed:
             if self._completed.last > self.newest:
                 reason = "its coordinator is gone"
@@ -139,11 +180,17 @@ class Checkpoints:
         self._next = math.inf
         return effects
 
-    def stop(self, now: float) -> CheckpointEffects:
+    def stop(self, now: float, why: str = "") -> CheckpointEffects:
         """The job ends: nothing is begun any more; what is complete is still published."""
         self._stopping = True
         self.restoration.end()
-        return self.lost("the job ends", now)
+        effects = self.lost("the job ends", now)
+        reason = f": {why}" if why else ""
+        message = f"the job ended before the checkpoint was complete{reason}"
+        self._asked.end(CancelledError(message, job=self._job))
+        if self.drains:  # it can go on from the checkpoint before
+            effects.append(Persist((self._completed.drain(drains=False),)))
+        return effects
 
     def release(self, *, keep_files: bool = False) -> CheckpointEffects:
         """Forget the job; `keep_files`: its stream has a name, and may go on from them."""
@@ -151,6 +198,7 @@ class Checkpoints:
         self._pending, self._stopping = None, True
         self.restoration.end()
         self._publishing.begin(0, ())
+        self._asked.end(CancelledError("the job was released", job=self._job))
         forgotten = Persist(self._completed.clear())
         return [forgotten] if keep_files else [forgotten, RemoveJob()]
 
@@ -161,6 +209,7 @@ class Checkpoints:
             effects.append(NotifyComplete(self.newest))
         if self._aborted.last is not None:
             effects.append(self._aborted.last)
+        effects += self._drain()
         pending = self._pending
         if pending is not None and pending.manifest is None:
             effects += self._triggers(pending)
@@ -172,7 +221,7 @@ class Checkpoints:
 
     def tick(self, now: float) -> CheckpointEffects:
         """Time has passed."""
-        effects: CheckpointEffects = [*self._publishing.again(now)]
+        effects: CheckpointEffects = [*self._publishing.again(now), *self._serve()]
         pending = self._pending
         if pending is not None and now >= pending.deadline:
             effects += self._late(pending, now)
@@ -283,7 +332,8 @@ class Checkpoints:
 
     def _may_begin(self) -> bool:
         tasks = self._tasks
-        wanted = bool(tasks.live_sources()) or (tasks.all_ended() and not self._is_last)
+        live = bool(tasks.live_sources()) and self._asked.may_begin and not self.drains
+        wanted = live or (tasks.all_ended() and not self._is_last)
         return bool(tasks.runs) and not self._stopping and wanted
 
     def _begin(self, now: float) -> CheckpointEffects:
@@ -291,38 +341,57 @@ class Checkpoints:
         deadline = now + self._config.timeout_s
         wall_us = max(0, int(self._wall_s(now) * 1e6))
         self._pending = pending = PendingCheckpoint(self._completed.last, now, deadline, wall_us)
+        self._asked.begun(pending.checkpoint)
         return [Persist((write,)), *self._triggers(pending), *self._advance(now)]
 
     def _triggers(self, pending: PendingCheckpoint) -> CheckpointEffects:
         live = self._tasks.live_sources() - pending.acks.keys()
         return [TriggerSources(pending.checkpoint, tuple(sorted(live)))] if live else []
 
+    def _drain(self) -> CheckpointEffects:
+        live = self._tasks.live_sources() if self.drains else ()
+        return [DrainSources(tuple(sorted(live)))] if live else []
+
+    def _serve(self) -> CheckpointEffects:
+        """What follows for those who asked, once the newest checkpoint is out."""
+        if self._stopping or not self._publishing.done or self._has_ended():
+            return []
+        drained = self.drains
+        effects = self._asked.published(is_busy=self._pending is not None, has_ended=False)
+        self._stopping = any(isinstance(effect, Stopped) for effect in effects)
+        return effects if drained else effects + self._drain()
+
+    def _has_ended(self) -> bool:
+        """Whether the newest checkpoint is the last one."""
+        return self._is_last and self._tasks.all_ended()
+
     def _advance(self, now: float) -> CheckpointEffects:
         """What may happen now: store a manifest, begin the last one, restore, end."""
-        pending = self._pending
+        effects, pending = self._serve(), self._pending
         if pending is not None:
             pending.take_finals(self._completed.finals)
             whole = self._tasks.runs and not pending.missing(self._tasks.runs)
             if pending.manifest is not None or not whole or not self._publishing.done:
-                return []
+                return effects
             manifest = pending.seal(
                 job=self._state, epoch=self._epoch, run=self.run, nodes=self._nodes,
                 published=self.newest,
             )  # fmt: skip
-            return [WriteManifest(manifest)]
+            return [*effects, WriteManifest(manifest)]
         if not self._publishing.done:
-            return []
+            return effects
         if self.restoration.is_active:
-            return self.restoration.go_on(now)
+            return effects + self.restoration.go_on(now)
         if self._tasks.all_ended() and not self._stopping:
-            return self._end(now)
-        return []
+            return effects + self._end(now)
+        return effects
 
     def _end(self, now: float) -> CheckpointEffects:
         """All tasks have ended: the last checkpoint is made of what they said."""
         if self._is_last:
             already, self._told_end = self._told_end, True
-            return [] if already else [Ended(self.newest)]
+            served = self._asked.published(is_busy=False, has_ended=True)
+            return served if already else [*served, Ended(self.newest)]
         # after a failure it waits for its time, as any other
         return self._begin(now) if not self._aborted.n_in_a_row or now >= self._next else []
 
@@ -354,6 +423,11 @@ class Checkpoints:
         pending, self._pending = self._pending, None
         assert pending is not None
         self._aborted.add(pending, reason, now, fails=fails)
+        if fails:
+            message = f"checkpoint {pending.checkpoint} was not completed: {reason}"
+            self._asked.failed(pending.checkpoint, ExternalError(message, job=self._job))
+        else:
+            self._asked.again(pending.checkpoint)
         self._pause(pending, now)
         effects: CheckpointEffects = []
         if self._tasks.runs:
@@ -375,10 +449,12 @@ class Checkpoints:
     def _pause(self, pending: PendingCheckpoint, now: float) -> None:
         if self._tasks.runs:
             config = self._config
-            self._next = max(pending.begun + config.interval_s, now + config.min_pause_s)
+            planned = max(pending.begun + config.interval_s, now + config.min_pause_s)
+            self._next = now if self._asked.waits else planned
 
     def _removal(self, below: int) -> RemoveCheckpoints:
-        return RemoveCheckpoints(self._completed.kept(), below)
+        kept = {*self._completed.kept(), *self._asked.keeping}
+        return RemoveCheckpoints(tuple(sorted(kept)), below)
 
     def _fitting(self, said: SnapshotAck | Declined) -> PendingCheckpoint | None:
         """The checkpoint that waits for this, if it does."""

@@ -13,6 +13,7 @@ from fabric.checkpoint.manifest import FINAL, SnapshotAck
 from fabric.coordinator.core.checkpoints.rows import (
     Pointer,
     Rows,
+    drain_row,
     final_row,
     last_row,
     no_final_row,
@@ -39,6 +40,8 @@ class CompletedCheckpoints:
         """The highest number that was given."""
         self.finals: dict[Key, SnapshotAck] = {}
         """The last words of tasks that have ended."""
+        self.drains = False
+        """Whether its sources are to end."""
 
     def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
         """Take over what an earlier coordinator wrote down."""
@@ -46,6 +49,7 @@ class CompletedCheckpoints:
         self.last = found.last
         self._pointers = {pointer.checkpoint: pointer for pointer in found.pointers}
         self.finals = {ack.key: ack for ack in found.finals}
+        self.drains = found.drains
 
     @property
     def pointers(self) -> list[Pointer]:
@@ -56,6 +60,10 @@ class CompletedCheckpoints:
     def newest(self) -> int:
         """The newest that was complete, damaged or not; 0: there was none."""
         return max(self._pointers, default=0)
+
+    def pointer(self) -> Pointer | None:
+        """That one."""
+        return self._pointers.get(self.newest)
 
     def usable(self) -> Pointer | None:
         """The newest that is not known to be damaged."""
@@ -68,12 +76,12 @@ class CompletedCheckpoints:
 
     def owed(self) -> Pointer | None:
         """The checkpoint that is complete, and not wholly published."""
-        found = self._pointers.get(self.newest)
+        found = self.pointer()
         return found if found is not None and found.state == "complete" else None
 
     def handles(self) -> Handles:
         """What the newest complete checkpoint published, or still owes."""
-        found = self._pointers.get(self.newest)
+        found = self.pointer()
         return dict(found.handles) if found is not None else {}
 
     def abandoned(self, acks: Iterable[SnapshotAck], kept: Handles) -> CheckpointEffects:
@@ -140,6 +148,11 @@ class CompletedCheckpoints:
         self.finals[ack.key] = ack
         return final_row(self._job, ack)
 
+    def drain(self, *, drains: bool = True) -> Write:
+        """Its sources are to end, or to go on after all."""
+        self.drains = drains
+        return drain_row(self._job, drains=drains)
+
     def all_begin(self) -> tuple[Write, ...]:
         """All tasks start anew: none has ended."""
         writes = tuple(no_final_row(self._job, key) for key in sorted(self.finals))
@@ -148,8 +161,9 @@ class CompletedCheckpoints:
 
     def clear(self) -> tuple[Write, ...]:
         """Forget everything."""
-        writes = no_rows(self._job, Rows(self.last, self.pointers, list(self.finals.values())))
-        self.last, self._pointers, self.finals = 0, {}, {}
+        finals = list(self.finals.values())
+        writes = no_rows(self._job, Rows(self.last, self.pointers, finals, self.drains))
+        self.last, self._pointers, self.finals, self.drains = 0, {}, {}, False
         return writes
 
 

@@ -3,6 +3,7 @@
     <job>/last                     the highest number that was given to a checkpoint
     <job>/checkpoint/<number>      a complete checkpoint: its seal, its handles, if they are out
     <job>/final/<stage>.<task>     the last acknowledgement of a task that has ended
+    <job>/drain                    its sources are to end; there is no such row when they are not
 
 One job: `Pointer`, and rows from and to bytes. A number is written down before any task hears it,
 so no two checkpoints ever have the same one, whoever coordinates.
@@ -22,7 +23,7 @@ from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.planner.stages import Key
 
 State = Literal["complete", "published", "damaged"]
-_LAST, _CHECKPOINT, _FINAL = "last", "checkpoint/", "final/"
+_LAST, _CHECKPOINT, _FINAL, _DRAIN = "last", "checkpoint/", "final/", "drain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Rows:
     last: int = 0
     pointers: list[Pointer] = field(default_factory=list)
     finals: list[SnapshotAck] = field(default_factory=list)
+    drains: bool = False
 
 
 def rows_of(job: str, rows: Iterable[tuple[str, bytes]]) -> Rows:
@@ -72,6 +74,8 @@ def rows_of(job: str, rows: Iterable[tuple[str, bytes]]) -> Rows:
         name = key.removeprefix(f"{job}/")
         if name == _LAST:
             found.last = int(value)
+        elif name == _DRAIN:
+            found.drains = True
         elif name.startswith(_CHECKPOINT):
             found.pointers.append(_pointer(json.loads(value)))
         elif name.startswith(_FINAL):
@@ -105,10 +109,16 @@ def no_final_row(job: str, key: Key) -> Write:
     return Write("checkpoints", _final_key(job, key), None)
 
 
+def drain_row(job: str, *, drains: bool) -> Write:
+    """Whether its sources are to end."""
+    return Write("checkpoints", f"{job}/{_DRAIN}", b"1" if drains else None)
+
+
 def no_rows(job: str, rows: Rows) -> tuple[Write, ...]:
     """Nothing of the job is left."""
     keys = [_pointer_key(job, pointer.checkpoint) for pointer in rows.pointers]
     keys += [_final_key(job, ack.key) for ack in rows.finals]
+    keys += [f"{job}/{_DRAIN}"] if rows.drains else []
     return tuple(Write("checkpoints", key, None) for key in (f"{job}/{_LAST}", *keys))
 
 

@@ -7,14 +7,17 @@ complete or given up, and orders to sinks go to agents, files to the storage, ro
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import Agents, Announcer
 from fabric.coordinator.core.effects import (
     Abandon,
     CheckpointEffect,
+    DrainSources,
     Effect,
     Ended,
+    ExportSavepoint,
     Fail,
     Note,
     NotifyAborted,
@@ -24,6 +27,7 @@ from fabric.coordinator.core.effects import (
     RemoveCheckpoints,
     RemoveJob,
     Restore,
+    Stopped,
     StorageWork,
     TakeBack,
     TriggerSources,
@@ -34,7 +38,9 @@ from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.messages import attempt_key, sink_message
+from fabric.coordinator.planner.picture import joined
 from fabric.coordinator.planner.stages import Key
+from fabric.plan.printer import tree
 
 
 class CheckpointOrders:
@@ -59,6 +65,15 @@ class CheckpointOrders:
                 return []
             case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
                 return [StorageWork(job.job_id, job.checkpoint.folder, job.state_id, wanted)]
+            case ExportSavepoint():
+                kept = replace(
+                    wanted, stream="" if job.origin is None else job.origin.name,
+                    job_name=job.name, plan=tree(joined(job.graph)),
+                    created_us=max(0, int(self._registry.wall_s(now) * 1e6)),
+                )  # fmt: skip
+                return [StorageWork(job.job_id, job.checkpoint.folder, job.state_id, kept)]
+            case Stopped(checkpoint=number):
+                return self._endings.stop_at(job, number, now) if job.stopping is None else []
             case Restore(manifest=manifest):
                 stream.phase, stream.manifest = "ready", manifest
                 return []
@@ -79,7 +94,9 @@ class CheckpointOrders:
     def _tell(self, job: Job, stream: Stream, wanted: CheckpointEffect) -> list[Effect]:
         match wanted:
             case TriggerSources(checkpoint=number, tasks=keys):
-                return self._trigger(job, number, keys)
+                return self._trigger(job, keys, pb.TriggerCheckpoint(checkpoint=number))
+            case DrainSources(tasks=keys):
+                return self._trigger(job, keys, pb.TriggerCheckpoint(drain=True))
             case NotifyComplete(checkpoint=number):
                 job.forgive(stream.region)
                 return self._over(job, stream, number, complete=True)
@@ -96,15 +113,16 @@ class CheckpointOrders:
                 return self._sink(job, node, pb.SinkCommand(drop=drop, handles=handles))
         return []
 
-    def _trigger(self, job: Job, number: int, keys: Iterable[Key]) -> list[Effect]:
+    def _trigger(self, job: Job, keys: Iterable[Key], order: pb.TriggerCheckpoint) -> list[Effect]:
         by_agent: dict[str, list[pb.TaskKey]] = {}
         for key in keys:
             task = job.tasks[key]
             by_agent.setdefault(task.agent_id, []).append(attempt_key(job, key, task))
         effects: list[Effect] = []
         for agent_id, named_keys in sorted(by_agent.items()):
-            trigger = pb.TriggerCheckpoint(job_id=job.job_id, checkpoint=number, keys=named_keys)
-            message = pb.CoordinatorMessage(trigger=trigger)
+            message = pb.CoordinatorMessage(trigger=order)
+            message.trigger.job_id = job.job_id
+            message.trigger.keys.extend(named_keys)
             effects += self._announcer.send(agent_id, message)
         return effects
 

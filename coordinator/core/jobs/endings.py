@@ -94,7 +94,15 @@ class Endings:
 
     # ---- stopping
 
-    def stop(self, job: Job, state: pb.JobState, error: FabricError, now: float) -> list[Effect]:
+    def stop_at(self, job: Job, checkpoint: int, now: float) -> list[Effect]:
+        """Somebody stopped a stream at a checkpoint that is out, so it ends well."""
+        job.stopped_at = checkpoint
+        note = self._registry.note(now, "job stops", job=job.job_id, checkpoint=checkpoint)
+        return [*note, *self.stop(job, pb.JOB_FINISHED, None, now)]
+
+    def stop(
+        self, job: Job, state: pb.JobState, error: FabricError | None, now: float
+    ) -> list[Effect]:
         """Cancel its tasks; it ends as `state` when they have."""
         effects = self._announcer.send_all(_cancel(job, error))
         job.stopping = Stopping(state, error, now + self._registry.config.stop_s)
@@ -218,8 +226,9 @@ def _nothing(job: Job, now: float) -> list[Effect]:
     return []
 
 
-def _cancel(job: Job, error: FabricError) -> pb.CoordinatorMessage:
-    cancel = pb.CancelTasks(job_id=job.job_id, reason=error.message[:1024], run=job.run)
+def _cancel(job: Job, error: FabricError | None) -> pb.CoordinatorMessage:
+    reason = f"it was stopped at checkpoint {job.stopped_at}" if error is None else error.message
+    cancel = pb.CancelTasks(job_id=job.job_id, reason=reason[:1024], run=job.run)
     return pb.CoordinatorMessage(cancel=cancel)
 
 

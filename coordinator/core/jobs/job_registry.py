@@ -164,7 +164,8 @@ class JobRegistry:
 
     def moved(self, job: Job) -> list[Effect]:
         """Something of it that a status tells is another now; not worth writing down."""
-        return [JobChanged(job.job_id, job.state)]
+        by_itself = job.state == pb.JOB_FINISHED and not job.stopped_at
+        return [JobChanged(job.job_id, job.state, by_itself)]
 
     def task_changed(self, job: Job, key: Key) -> None:
         """One of its tasks."""

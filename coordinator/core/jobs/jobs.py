@@ -38,7 +38,7 @@ class Stopping:
     """
 
     state: pb.JobState
-    error: FabricError
+    error: FabricError | None
     deadline: float
     abandoning: dict[int, str] | None = None
     release: bool = False
@@ -81,6 +81,8 @@ class Job:
         self.errors: list[FabricError] = []
         self.tasks = Tasks(placement)
         self.run = 0
+        self.stopped_at = 0
+        """The checkpoint that somebody stopped its stream at; 0: nobody has."""
         self.planned: set[int] = set()
         """Regions that have started once: they are not planned anew."""
         self.publishing: dict[int, str] = {}

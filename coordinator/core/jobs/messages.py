@@ -174,6 +174,7 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
         client_key=job.client_key,
         waiting=job.waiting if job.active else "",
         stream=job.origin,
+        stopped_at=job.stopped_at,
     )
 
 

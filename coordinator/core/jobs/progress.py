@@ -15,7 +15,7 @@ from fabric.control.errors import from_detail
 from fabric.coordinator.core.agents import validation
 from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.events import CheckpointVerified, JobSubmitted, ManifestWritten
+from fabric.coordinator.core.events import CheckpointAsked, JobSubmitted, Stored
 from fabric.coordinator.core.jobs.endings import Endings, about
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
@@ -112,6 +112,7 @@ class Progress:
         sinks = {s.stage for s in job.graph.stages if s.is_sink and s.stage not in job.published}
         job.published -= stages
         job.run, job.state, job.error, job.ended = job.run + 1, pb.JOB_QUEUED, None, None
+        job.stopped_at = 0
         keys = {k for k, task in job.tasks.items() if k[0] in stages | sinks or not task.finished}
         effects = self._reruns.renew(job, run_again(job, keys), now, cancel=False)
         effects += self._reruns.renew(job, run_again(job, needed(job)), now, cancel=False)
@@ -158,7 +159,11 @@ class Progress:
         effects = self.streams.checkpointed(agent, report, now)
         return self._moved(report.key.job_id, effects, now)
 
-    def stored(self, event: ManifestWritten | CheckpointVerified, now: float) -> list[Effect]:
+    def checkpoint_asked(self, event: CheckpointAsked, now: float) -> list[Effect]:
+        """Have a stream take a checkpoint now."""
+        return self._moved(event.job_id, self.streams.ask(event, now), now)
+
+    def stored(self, event: Stored, now: float) -> list[Effect]:
         """Take what the storage says about the files of a checkpoint."""
         return self._moved(event.job_id, self.streams.stored(event, now), now)
 

@@ -36,7 +36,8 @@ def job_record(job: Job, status: pb.JobStatus, ended_s: float) -> Write:
     )
     if job.stopping is not None:
         record.stopping, record.release = job.stopping.state, job.stopping.release
-        record.error.CopyFrom(to_detail(job.stopping.error))
+        if job.stopping.error is not None:
+            record.error.CopyFrom(to_detail(job.stopping.error))
     return Write("jobs", job.job_id, record.SerializeToString())
 
 
@@ -130,7 +131,7 @@ def _by_job(records: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
 
 def _take_state(job: Job, record: pb.StoredJob, wall_s: float, now: float) -> None:
     status = record.status
-    job.state, job.run = status.state, status.run
+    job.state, job.run, job.stopped_at = status.state, status.run, status.stopped_at
     job.published, job.publishing = set(record.published), dict(record.publishing)
     job.errors = [from_detail(error) for error in status.errors]
     if status.HasField("error"):
@@ -138,9 +139,8 @@ def _take_state(job: Job, record: pb.StoredJob, wall_s: float, now: float) -> No
     if record.ended_s:
         job.ended = now - max(0.0, wall_s - record.ended_s)
     if record.stopping and job.active:
-        job.stopping = Stopping(
-            record.stopping, from_detail(record.error), now, release=record.release
-        )
+        error = from_detail(record.error) if record.HasField("error") else None
+        job.stopping = Stopping(record.stopping, error, now, release=record.release)
 
 
 def _take_task(job: Job, record: pb.StoredTask) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from fabric.checkpoint.codec import decode_snapshot_ack
 from fabric.checkpoint.manifest import Declined, Seal
 from fabric.control import control_pb2 as pb
+from fabric.control.api import STATES
 from fabric.control.errors import from_detail
 from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.agents.validation import wrong_ack
@@ -19,7 +20,14 @@ from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
 from fabric.coordinator.core.checkpoints.rows import last_row, pointer_row
 from fabric.coordinator.core.effects import CheckpointEffects, Effect
-from fabric.coordinator.core.events import CheckpointVerified, ManifestWritten, StreamStart
+from fabric.coordinator.core.events import (
+    CheckpointAsked,
+    CheckpointVerified,
+    ManifestWritten,
+    SavepointWritten,
+    Stored,
+    StreamStart,
+)
 from fabric.coordinator.core.jobs.checkpoint_orders import CheckpointOrders, is_in, turn_of
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
@@ -96,6 +104,7 @@ class Streams:
             if job.stream is not None:
                 job.stream.checkpoints.restored(by_job.get(job.job_id, ()))
                 effects += self.started(job, now) if job.active else []
+                effects += self._stops(job, now) if job.stopping is not None else []
         return effects
 
     def go_on(self, now: float) -> list[Effect]:
@@ -140,7 +149,9 @@ class Streams:
             return []
         if stream.phase in ("restoring", "ready"):  # a restart finds anew what to begin from
             stream.phase, stream.manifest, stream.seal = "quiet", None, None
-        return self._orders.follow(job, stream.checkpoints.stop(now), now)
+        error = None if job.stopping is None else job.stopping.error
+        why = "it was stopped" if error is None else error.message
+        return self._orders.follow(job, stream.checkpoints.stop(now, why), now)
 
     def _drops(self, job: Job, now: float) -> list[Effect]:
         """Nobody asks for it any more."""
@@ -160,6 +171,33 @@ class Streams:
             if job.stream is not None:
                 effects += self._orders.follow(job, tell(job.stream.checkpoints), now)
         return effects
+
+    # ---- what people ask for
+
+    def ask(self, event: CheckpointAsked, now: float) -> list[Effect]:
+        """Have a stream take a checkpoint now; one that was stopped has taken its last."""
+        job, wanted = self._registry.live(event.job_id), event.wanted
+        if job.stream is None:
+            raise ConfigError(
+                f"job {job.job_id} is no stream: it takes no checkpoints, and ends by itself; "
+                "cancel() ends it now",
+                job=job.job_id,
+            )
+        if job.stream.checkpoints.knows(wanted.key):
+            return []
+        goes_on = job.active and job.stopping is None
+        if not goes_on and (not job.stopped_at or wanted.then == "drain"):
+            state = STATES[job.state if job.stopping is None else job.stopping.state]
+            if job.stopped_at:
+                state = f"stopped at checkpoint {job.stopped_at}"
+            raise ConfigError(
+                f"job {job.job_id} is {state}: a stream takes checkpoints as long as it runs",
+                job=job.job_id,
+            )
+        about: dict[str, str | int] = {"savepoint": wanted.savepoint} if wanted.savepoint else {}
+        says = "checkpoint" if wanted.then == "go on" else wanted.then
+        effects = self._registry.note(now, f"{says} asked", job=job.job_id, **about)
+        return effects + self._orders.follow(job, job.stream.checkpoints.ask(wanted, now), now)
 
     # ---- what agents and storage say
 
@@ -224,8 +262,8 @@ class Streams:
             effects = checkpoints.restoration.taken_back(number, node, now)
         return self._orders.follow(job, effects, now)
 
-    def stored(self, event: ManifestWritten | CheckpointVerified, now: float) -> list[Effect]:
-        """A manifest lies in the storage, or a checkpoint is whole; or neither."""
+    def stored(self, event: Stored, now: float) -> list[Effect]:
+        """A manifest or a savepoint lies in the storage, or a checkpoint is whole; or neither."""
         job = self._registry.jobs.get(event.job_id)
         if job is None or job.stream is None:
             return []
@@ -240,6 +278,8 @@ class Streams:
             case CheckpointVerified(result=(manifest, seal)):
                 job.stream.seal = seal
                 effects = checkpoints.restoration.verified(number, manifest, now)
+            case SavepointWritten(name=name, result=told):
+                effects = checkpoints.exported(number, name, told, now)
         return self._orders.follow(job, effects, now)
 
     def attached(self, now: float) -> list[Effect]:
@@ -262,6 +302,7 @@ class Streams:
             folder=job.checkpoint.folder,
             state=job.state_id,
             turn=turn_of(job, stream),
+            drain=stream.checkpoints.drains,
             held_bytes_max=job.checkpoint.held_bytes_max,
             states=node_states(job.graph, job.graph.stages[stage], job.checkpoint),
             source_gather_s=share.source_s,

@@ -75,7 +75,7 @@ class StreamAttempt:
             restored = Restored(storage, spec.id.task, spec.n_tasks, stream)
             splits = restored.splits(top, scan_splits(spec.assignment.scans))
             readers = self._readers(top, splits)
-            sources = Sources(readers, stream.source_gather_s)
+            sources = Sources(readers, stream.source_gather_s, drained=stream.drain)
             stack.callback(sources.close)
             stack.enter_context(cancellation.waking(sources.interrupt))
             chain = self._chain(root.path, top, self._begin(folder, splits), restored, stack)

@@ -50,16 +50,22 @@ class Read:
 class Sources:
     """The readers of one task, by the chain's edge and the path of their scan.
 
-    Rows may be kept for `gather_s`, to be handed out together.
+    Rows may be kept for `gather_s`, to be handed out together. With `drained` all have ended where
+    they are.
     """
 
     def __init__(
-        self, readers: Mapping[int, tuple[str, StreamReader]], gather_s: float = 0.0
+        self,
+        readers: Mapping[int, tuple[str, StreamReader]],
+        gather_s: float = 0.0,
+        *,
+        drained: bool = False,
     ) -> None:
         self._readers, self._gather_s = dict(readers), gather_s
         self._open = list(self._readers)
         self._n_unreadable: dict[str, int] = {}
         self._size = BatchSize()
+        self._drained = drained
 
     @property
     def open(self) -> bool:
@@ -72,6 +78,10 @@ class Sources:
         Waits at most `wait_s`, and only where nothing came. `busy`: those who get the rows have
         others to work on, where these would only wait.
         """
+        if self._drained:
+            while self._open:
+                yield self._open.pop()
+            return
         gather_s = max(self._gather_s, BUSY_GATHER_S) if busy else self._gather_s
         nothing = True
         for edge in list(self._open) if len(self._open) > 1 else ():
@@ -93,6 +103,10 @@ class Sources:
                 yield edge
             elif isinstance(answer, Polled | Ended):
                 yield Read(edge, path, answer)
+
+    def drain(self) -> None:
+        """Read no more: as if each source had come to its end where it is now."""
+        self._drained = True
 
     def took(self, read: Read | int, seconds: float) -> None:
         """How long the task was busy with what `poll` gave it."""

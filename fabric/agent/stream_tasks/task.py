@@ -166,6 +166,8 @@ class StreamTask:
 
     def _obey(self, order: Order) -> None:
         match order:
+            case pb.TriggerCheckpoint(drain=True):
+                self._sources.drain()
             case pb.TriggerCheckpoint(checkpoint=checkpoint):
                 if self._sources.open:
                     self._follow(self._channels.trigger(checkpoint))

@@ -1,0 +1,140 @@
+"""What a user does with a job that is a stream, beside waiting for it.
+
+One job: `StreamVerbs`, the part of `Job` about checkpoints: look at them, take one and keep it, stop
+there.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self
+
+from fabric.clients.job.dry_run import may_change
+from fabric.clients.job.savepoint import SavepointInfo
+from fabric.clients.job.waiting import taken
+from fabric.control import control_pb2 as pb
+from fabric.ids import new_id
+
+if TYPE_CHECKING:
+    from fabric.clients.job.host import JobHost
+
+
+class StreamVerbs(ABC):
+    """Of the handle of a job in `session`."""
+
+    session: JobHost
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """The job's id."""
+
+    @abstractmethod
+    def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> Self:
+        """Until the job has ended."""
+
+    def stop(
+        self,
+        savepoint: str | None = None,
+        *,
+        drain: bool = False,
+        timeout_s: float | None = None,
+    ) -> Self:
+        """Stop a stream at a checkpoint that it takes now, and wait for its end.
+
+        All it has read until then is published, its windows stay open, and a stream with a name
+        goes on from there when its program is run again. One without a name goes on by `restart`.
+
+        Parameters
+        ----------
+        savepoint
+            Keep that checkpoint under this name, see `savepoint`.
+        drain
+            Have its sources end now instead: all windows close, all is published, and the stream
+            is over. A savepoint is taken before that.
+        timeout_s
+            Seconds to wait; then it raises `TimeoutError`, and the job still stops.
+
+        Raises
+        ------
+        ConfigError
+            The job is no stream, has ended otherwise, or there is a savepoint of that name.
+        FabricError
+            The checkpoint failed: the stream goes on, as if nobody had stopped it.
+
+        >>> import fabric, tempfile
+        >>> from fabric import streams
+        >>> with fabric.connect() as session:
+        ...     _ = session.checkpoints(folder=tempfile.mkdtemp())
+        ...     rows = streams.generator(session=session)
+        ...     job = rows.write_stream(streams.to_blackhole(), name="clicks")
+        ...     job.stop().state, job.status.stopped_at > 0
+        ('finished', True)
+        """
+        if not may_change(f"stop of {self.id}"):
+            return self
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        self._taken(savepoint or "", "drain" if drain else "stop", timeout_s)
+        left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
+        return self.wait(left_s, progress=False)
+
+    def savepoint(self, name: str, timeout_s: float | None = None) -> SavepointInfo:
+        """Take a checkpoint of a stream now, and keep it under `name` until it is deleted.
+
+        The stream goes on. Returns when the savepoint is there, and all it has of sinks published.
+
+        Raises
+        ------
+        ConfigError
+            The job is no stream or does not run, or there is a savepoint of that name.
+        TimeoutError
+            It was not there in `timeout_s` seconds; it may still come.
+        FabricError
+            The checkpoint failed, or could not be kept; the stream goes on.
+
+        >>> import fabric, tempfile
+        >>> from fabric import streams
+        >>> with fabric.connect() as session:
+        ...     _ = session.checkpoints(folder=tempfile.mkdtemp())
+        ...     job = streams.generator(session=session).write_stream(streams.to_blackhole())
+        ...     job.savepoint("monday").name
+        'monday'
+        """
+        if not may_change(f"savepoint {name} of {self.id}"):
+            return SavepointInfo(name=name, checkpoint=0)
+        return SavepointInfo.of(self._taken(name, "go on", timeout_s).savepoint)
+
+    def _taken(self, name: str, then: str, timeout_s: float | None) -> pb.TakenCheckpoint:
+        request = pb.TakeCheckpointRequest(
+            job_id=self.id, key=new_id("ask"), savepoint=name, then=then
+        )
+        return taken(self.session.control, request, timeout_s)
+
+    def checkpoints(self) -> list[pb.CheckpointStatus]:
+        """Of a stream: those that are kept, those given up lately, and the one under way.
+
+        Oldest first; ``state`` says which it is. A job that is no stream has none.
+
+        >>> from fabric import DataFrame, streams
+        >>> job = streams.generator(n_rows=9).write_stream(streams.to_blackhole()).wait()
+        >>> [one.state for one in job.checkpoints()]
+        ['published']
+        >>> DataFrame({"a": [1, 2]}).submit().wait().checkpoints()
+        []
+        """
+        request = pb.CheckpointsRequest(job_id=self.id)
+        return list(self.session.control.list_checkpoints(request).checkpoints)
+
+    def checkpoint(self, number: int) -> pb.CheckpointStatus:
+        """One of them, with what each task has in it; `NotFoundError` when it is not known.
+
+        >>> from fabric import streams
+        >>> job = streams.generator(n_rows=9).write_stream(streams.to_blackhole()).wait()
+        >>> [one] = job.checkpoints()
+        >>> job.checkpoint(one.checkpoint).state
+        'published'
+        """
+        request = pb.CheckpointsRequest(job_id=self.id, checkpoint=number)
+        (found,) = self.session.control.list_checkpoints(request).checkpoints
+        return found

@@ -1,0 +1,117 @@
+"""The savepoints of a checkpoint folder, as people ask for them.
+
+`wanted_of` checks what somebody asks for, `told` makes the answer about a savepoint, and `Keeper`
+lists and deletes them, and makes one out of a checkpoint.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from fabric._cython.kernels.hash import N_KEY_GROUPS
+from fabric.checkpoint.manifest import shortened_plan
+from fabric.checkpoint.savepoints import (
+    DamagedSavepoint,
+    Savepoint,
+    Savepoints,
+    check_savepoint_name,
+)
+from fabric.checkpoint.storage import FolderStorage
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.checkpoints.requests import THEN, Wanted
+from fabric.coordinator.core.effects import ExportSavepoint
+from fabric.coordinator.submit.stream_names import n_states
+from fabric.errors import ConfigError, NotFoundError
+from fabric.ids import check_name
+from fabric.version import __version__
+
+
+def wanted_of(request: pb.TakeCheckpointRequest) -> Wanted:
+    """What a request asks for; `ConfigError` when that is nothing that can be.
+
+    >>> wanted_of(pb.TakeCheckpointRequest(key="ask-1", savepoint="monday", then="stop"))
+    Wanted(key='ask-1', savepoint='monday', then='stop', again=False)
+    """
+    check_name(request.key, "the key of the request")
+    if request.savepoint:
+        check_savepoint_name(request.savepoint)
+    found = [then for then in THEN if then == request.then]
+    if not found:
+        raise ConfigError(f"after a checkpoint a stream can {THEN}, not {request.then[:40]!r}")
+    return Wanted(key=request.key, savepoint=request.savepoint, then=found[0], again=request.again)
+
+
+class Keeper:
+    """Those of the checkpoint folder `root`."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+        self._savepoints = Savepoints(self._root)
+
+    def check_free(self, name: str) -> None:
+        """Refuse a name that no savepoint can have, or that one has already."""
+        with suppress(NotFoundError):
+            there = self._savepoints.load(name)
+            raise ConfigError(
+                f"there is a savepoint {name!r} already: checkpoint {there.manifest.checkpoint} of "
+                f"job {there.manifest.job}; delete it, or use another name"
+            )
+
+    def keep(self, wanted: ExportSavepoint, state: str) -> pb.SavepointStatus:
+        """Make a savepoint of a checkpoint of the job `state`.
+
+        Raises
+        ------
+        ConfigError
+            Another one has that name.
+        DataError, NotFoundError, StorageError
+            The checkpoint is damaged or gone, or the disk refuses.
+        """
+        if wanted.again:
+            with suppress(NotFoundError):
+                there = self._savepoints.load(wanted.name)
+                if there.manifest.job == state:
+                    return told(there)
+        made = Savepoint(
+            name=wanted.name, stream=wanted.stream, job_name=wanted.job_name,
+            plan=shortened_plan(wanted.plan), key_groups=N_KEY_GROUPS, release=__version__,
+            created_us=wanted.created_us,
+            manifest=FolderStorage(self._root).load(state, wanted.checkpoint, wanted.seal),
+        )  # fmt: skip
+        self._savepoints.write(made)
+        return told(self._savepoints.load(wanted.name))
+
+    def listed(self, name: str = "") -> pb.SavepointList:
+        """All, or that one; of damaged ones their error.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of that name; those that there are are named.
+        """
+        found = [self._savepoints.load(name)] if name else self._savepoints.list()
+        return pb.SavepointList(savepoints=[told(one) for one in found])
+
+    def deleted(self, name: str) -> pb.SavepointList:
+        """Remove the one of that name, also a damaged one; returns what it was."""
+        found = [told(one) for one in self._savepoints.list() if one.name == name]
+        self._savepoints.delete(name)
+        return pb.SavepointList(savepoints=found)
+
+
+def told(savepoint: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
+    """What people are told of it."""
+    if isinstance(savepoint, DamagedSavepoint):
+        where = str(savepoint.folder)
+        return pb.SavepointStatus(
+            name=savepoint.name, location=where, error=savepoint.error.message
+        )
+    manifest = savepoint.manifest
+    return pb.SavepointStatus(
+        name=savepoint.name, stream=savepoint.stream, job_id=manifest.job,
+        job_name=savepoint.job_name, checkpoint=manifest.checkpoint,
+        created_s=savepoint.created_us / 1e6, bytes=manifest.n_bytes, files=manifest.n_files,
+        states=n_states(manifest), release=savepoint.release,
+        location="" if savepoint.folder is None else str(savepoint.folder),
+    )  # fmt: skip
