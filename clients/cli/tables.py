@@ -90,6 +90,39 @@ def parts_table(parts: Iterable[pb.CheckpointPart]) -> Table:
     return made
 
 
+def savepoints_table(savepoints: Iterable[pb.SavepointStatus], now_s: float) -> Table:
+    """One line a savepoint."""
+    made = table(
+        "savepoint", "stream", "job", "checkpoint >", "taken", "age >", "size >", "files >",
+        "release", "error",
+    )  # fmt: skip
+    for one in savepoints:
+        known = () if one.error else (
+            str(one.checkpoint), moment(one.created_s), age(now_s - one.created_s),
+            size(one.bytes), f"{one.files:,}",
+        )  # fmt: skip
+        add(
+            made, one.name, one.stream, one.job_id, *(known or ("",) * 5), one.release, one.error
+        )  # fmt: skip
+    return made
+
+
+def nodes_table(manifest: Manifest) -> Table:
+    """One line a node that has put something into a checkpoint."""
+    made = table("node", "kind", "tasks >", "key groups >", "files >", "size >", "splits >", "step")
+    known = {node.path: node for node in manifest.nodes}
+    for path in sorted({task.node for task in manifest.tasks}):
+        tasks, node = manifest.of_node(path), known.get(path)
+        add(
+            made, path, node.kind if node else "", str(len(tasks)),
+            f"{sum(len(task.key_groups) for task in tasks):,}",
+            f"{sum(len(task.files) for task in tasks):,}",
+            size(sum(task.n_bytes for task in tasks)), f"{len(manifest.positions(path)):,}",
+            node.text if node else "",
+        )  # fmt: skip
+    return made
+
+
 def agents_table(agents: Iterable[pb.AgentStatus]) -> Table:
     """One line an agent."""
     made = table("agent", "state", "tasks >", "slots >", "stored >", "memory >", "heard >", "at")
@@ -170,6 +203,18 @@ def size(n_bytes: int) -> str:
             return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
+
+
+def age(seconds: float) -> str:
+    """How long ago something was.
+
+    >>> age(4.2), age(250), age(90_000), age(900_000)
+    ('4 s', '4 min', '25 h', '10 d')
+    """
+    for unit, of_unit, most in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
+        if seconds < most * of_unit:
+            return f"{max(0, seconds) // of_unit:.0f} {unit}"
+    return f"{seconds // 86_400:.0f} d"
 
 
 def moment(wall_s: float) -> str:

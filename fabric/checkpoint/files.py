@@ -80,6 +80,10 @@ class Files:
         """How many names a file has."""
         return path.stat().st_nlink
 
+    def is_same(self, path: Path, other: Path) -> bool:
+        """Whether two names are of one file."""
+        return path.samefile(other)
+
     @contextmanager
     def locked(self, path: Path) -> Iterator[None]:
         """Hold a file that is made for it and removed after; `BlockingIOError`: another has it.

@@ -50,7 +50,7 @@ from fabric.errors import ConfigError, DataError, FabricError, InternalError, No
 
 __all__ = ["DamagedSavepoint", "Savepoint", "Savepoints", "check_savepoint_name"]
 
-RECORD, ASIDE, LOCK = "SAVEPOINT", "SAVEPOINT.new", "SAVEPOINT.lock"
+RECORD, ASIDE, LAST, LOCK = (f"SAVEPOINT{end}" for end in ("", ".new", ".last", ".lock"))
 RESULT = "#result"
 """After the path of a node: rows that wait for whoever collects them."""
 _RECORD_BYTES_MAX = 256 << 20
@@ -312,6 +312,7 @@ class Savepoints:
                 self._check_same(made, to)
                 return
             self._clear(to)
+            self._check_free(to)
             try:
                 self._fill(made, source, to)
             except BaseException:
@@ -320,13 +321,17 @@ class Savepoints:
                 raise
 
     def _fill(self, made: Savepoint, source: _Place, to: _Place) -> None:
-        """The record aside, then what it names, then the record."""
-        self._files.write(to.folder / ASIDE, encode_savepoint(made))
-        self._files.sync(to.folder / ASIDE)
+        """The record aside, then what it names, then the record in its place."""
+        data = encode_savepoint(made)
+        for name in (ASIDE, LAST):
+            self._files.write(to.folder / name, data)
+            self._files.sync(to.folder / name)
+            self._files.sync(to.folder)
+            if name == ASIDE:
+                self._take([(task, task) for task in made.manifest.tasks], source, to)
+        self._files.rename(to.folder / LAST, to.folder / RECORD)
         self._files.sync(to.folder)
-        self._take([(task, task) for task in made.manifest.tasks], source, to)
-        self._files.rename(to.folder / ASIDE, to.folder / RECORD)
-        self._files.sync(to.folder)
+        self._files.remove_file(to.folder / ASIDE)
 
     def _check_same(self, made: Savepoint, to: _Place) -> None:
         there = self._read(to)
@@ -342,8 +347,8 @@ class Savepoints:
 
     def _check_free(self, to: _Place) -> None:
         """Refuse a user's folder that has other files than those of a half-written savepoint."""
-        names = set(self._names(to))
-        if names and not to.is_ours and ASIDE not in names and names != {LOCK}:
+        names = set(self._names(to)) - {LOCK}
+        if names and not to.is_ours and ASIDE not in names:
             raise ConfigError(
                 f"the folder {to.folder} has other files, such as {min(names)!r}; a savepoint "
                 "needs a folder of its own, which is empty or not there"
@@ -376,17 +381,18 @@ class Savepoints:
                 for file in set(files).intersection(self._files.names(folder)):
                     self._files.remove_file(folder / file)
                 self._files.remove_folder(folder)
-        if ASIDE in names:
-            self._files.sync(place.folder)
-            self._files.remove_file(place.folder / ASIDE)
-            self._files.sync(place.folder)
+        for name in (LAST, ASIDE):
+            if name in names:
+                self._files.sync(place.folder)
+                self._files.remove_file(place.folder / name)
+        self._files.sync(place.folder)
 
     def _leftovers(
         self, place: _Place, names: Sequence[str]
     ) -> Iterator[tuple[str, Sequence[str]]]:
         """The folders of tasks, with their files."""
         if place.is_ours:
-            for name in set(names) - {RECORD, ASIDE, LOCK}:
+            for name in set(names) - {RECORD, ASIDE, LAST, LOCK}:
                 yield name, self._names(replace(place, folder=place.folder / name))
         elif ASIDE in names:
             with suppress(DataError):  # it is cut off: nothing was written after it

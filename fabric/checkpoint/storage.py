@@ -248,8 +248,24 @@ class FolderStorage:
             self._files.remove_folder(folder)
 
     def _remove_unshared(self, shared: Path) -> None:
-        """Immutable files that no checkpoint has, nor one that is being made."""
-        for name in self._names(shared):
+        """Immutable files that no checkpoint has, nor one that is being made, nor a savepoint.
+
+        A job that was started from another one's state shares files with it, under one content.
+        """
+        names = set(self._names(shared))
+        others = [
+            self._root / job / SHARED
+            for job in (self._names(self._root) if names else ())
+            if job != shared.parent.name and not job.startswith(".")
+        ]
+        elsewhere = [(other, names.intersection(self._names(other))) for other in others]
+        for name in names:
             with suppress(FileNotFoundError):
-                if self._files.n_links(shared / name) == 1:
+                n_links = self._files.n_links(shared / name)
+                n_shared = 1 + sum(
+                    self._files.is_same(shared / name, other / name)
+                    for other, held in elsewhere
+                    if n_links > 1 and name in held
+                )
+                if n_links == n_shared:
                     self._files.remove_file(shared / name)

@@ -1,4 +1,4 @@
-"""Manifests and acknowledgements of any content."""
+"""Manifests, acknowledgements and savepoints of any content."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from fabric.checkpoint.manifest import (
     BYTES_MAX,
     FINAL,
+    GROUPS_MAX,
     FileRecord,
     Manifest,
     NodeRecord,
+    Savepoint,
     SinkHandle,
     SnapshotAck,
     TaskSnapshot,
@@ -62,3 +64,17 @@ ACKS = st.builds(
     rising(SNAPSHOTS, lambda task: task.node),
     NUMBERS,
 )
+LABELS = st.text(min_size=1, max_size=9).filter(
+    lambda name: name.isprintable() and name == name.strip() and "/" not in name
+)
+SAVEPOINTS = st.builds(
+    Savepoint,
+    name=LABELS,
+    stream=TEXTS,
+    job_name=TEXTS,
+    plan=TEXTS,
+    key_groups=st.integers(18, GROUPS_MAX),
+    release=TEXTS,
+    created_us=NUMBERS,
+    manifest=MANIFESTS,
+).map(Savepoint.without_handles)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,26 +14,37 @@ from fabric._cython.shuffle.checksum import crc32c
 from fabric.checkpoint.codec import (
     check_seal,
     decode,
+    decode_savepoint,
     decode_snapshot_ack,
     encode,
+    encode_savepoint,
     encode_snapshot_ack,
     seal_of,
 )
 from fabric.checkpoint.manifest import (
+    PLAN_CHARS_MAX,
     FileRecord,
     Manifest,
+    Savepoint,
     Seal,
     SinkHandle,
     SnapshotAck,
     TaskSnapshot,
+    check_savepoint_name,
+    shortened_plan,
 )
-from fabric.errors import DataError
+from fabric.errors import ConfigError, DataError
 
-from .conftest import ACKS, MANIFESTS
+from .conftest import ACKS, MANIFESTS, SAVEPOINTS
 
 FILE = FileRecord("state", 10, 99, "db-7")
 TASK = TaskSnapshot("window_2", 0, 3, range(10), (FILE,), (("s", b"\0"),), (SinkHandle(4, b"h"),))
 ONE = Manifest(job="j", checkpoint=5, epoch=2, run=1, wall_us=7, tasks=(TASK,))
+
+KEPT = Savepoint(
+    name="a", stream="clicks", job_name="j", plan="scan", key_groups=64, release="0.1.0",
+    created_us=7, manifest=ONE,
+).without_handles()  # fmt: skip
 
 
 @given(MANIFESTS)
@@ -47,21 +60,33 @@ def test_an_ack_reads_as_written(ack: SnapshotAck) -> None:
     assert decode_snapshot_ack(encode_snapshot_ack(ack)) == ack
 
 
-def test_a_manifest_cut_off_at_any_byte_is_refused() -> None:
-    data = encode(ONE)
+@given(SAVEPOINTS)
+def test_a_savepoint_reads_as_written(savepoint: Savepoint) -> None:
+    assert decode_savepoint(encode_savepoint(savepoint), "x") == savepoint
+
+
+READERS = pytest.mark.parametrize(
+    ("data", "read"),
+    [(encode(ONE), decode), (encode_savepoint(KEPT), decode_savepoint)],
+    ids=["manifest", "savepoint"],
+)
+
+
+@READERS
+def test_a_record_cut_off_at_any_byte_is_refused(data: bytes, read: Callable[..., object]) -> None:
     for size in range(len(data)):
         with pytest.raises(DataError, match="j/5 is cut off"):
-            decode(data[:size], "j/5")
+            read(data[:size], "j/5")
 
 
-def test_a_manifest_with_any_bit_flipped_is_refused() -> None:
-    data = encode(ONE)
+@READERS
+def test_a_record_with_any_bit_flipped_is_refused(data: bytes, read: Callable[..., object]) -> None:
     for place in range(len(data)):
         for bit in range(8):
             changed = bytearray(data)
             changed[place] ^= 1 << bit
             with pytest.raises(DataError, match=r"j/5 (is|has|holds)"):
-                decode(bytes(changed), "j/5")
+                read(bytes(changed), "j/5")
 
 
 @given(MANIFESTS, st.data())
@@ -87,6 +112,10 @@ def test_what_another_release_wrote_is_named() -> None:
         decode(sealed(b"{}", version=2), "j/5")
     with pytest.raises(DataError, match="begins with 'fabric-ack'"):
         decode(encode_snapshot_ack(SnapshotAck(1, 0, 0, 0, 0)), "j/5")
+    with pytest.raises(DataError, match="x has format 2, this Fabric reads format 1; use the"):
+        decode_savepoint(sealed(b"{}", b"fabric-savepoint", version=2), "x")
+    with pytest.raises(DataError, match="begins with 'fabric-checkpoint'"):
+        decode_savepoint(encode(ONE), "x")
 
 
 @pytest.mark.parametrize("change", [
@@ -98,6 +127,38 @@ def test_what_says_something_else_is_refused(change: dict[str, object]) -> None:
     body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     with pytest.raises(DataError, match=r"x (is damaged|does not say|holds more)"):
         decode(sealed(body), "x")
+
+
+@pytest.mark.parametrize("change", [
+    {"name": ""}, {"name": "a/b"}, {"name": "a\n"}, {"name": "a" * 129}, {"name": 1},
+    {"plan": "a" * (PLAN_CHARS_MAX + 1)}, {"plan": None}, {"stream": "a" * 129}, {"job_name": 2},
+    {"key_groups": 0}, {"key_groups": 9}, {"key_groups": 2**32}, {"key_groups": 64.0},
+    {"created_us": -1}, {"release": []}, {"manifest": {}}, {"more": 1}, {"folder": "/etc"},
+])  # fmt: skip
+def test_a_savepoint_that_says_something_else_is_refused(change: dict[str, object]) -> None:
+    fields = json.loads(encode_savepoint(KEPT).partition(b"\n")[2]) | change
+    body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(DataError, match=r"x (is damaged|does not say|holds more)"):
+        decode_savepoint(sealed(body, b"fabric-savepoint"), "x")
+
+
+def test_a_savepoint_has_nothing_that_a_sink_prepared() -> None:
+    data = encode_savepoint(replace(KEPT, manifest=ONE))
+    with pytest.raises(DataError, match="x names rows that a sink prepared"):
+        decode_savepoint(data, "x")
+
+
+@pytest.mark.parametrize("name", ["", " a", "a ", "a\nb", "\0", "x" * 129, "a/b", "/", "\ud800"])
+def test_what_a_savepoint_cannot_be_called(name: str) -> None:
+    with pytest.raises(ConfigError, match="can't be the name of a savepoint"):
+        check_savepoint_name(name)
+
+
+def test_a_long_plan_is_cut_and_says_so() -> None:
+    long = shortened_plan("x" * (PLAN_CHARS_MAX + 7))
+    assert len(long) <= PLAN_CHARS_MAX
+    assert long.endswith("x\n... and 107 more characters")
+    assert shortened_plan("y" * PLAN_CHARS_MAX) == "y" * PLAN_CHARS_MAX
 
 
 @pytest.mark.parametrize("body", [

@@ -5,12 +5,14 @@ The file layer forgets everything that was not synced, name by name; see `Simula
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from fabric.checkpoint.manifest import FINAL, Manifest, TaskSnapshot
+from fabric.checkpoint.manifest import FINAL, Manifest, NodeRecord, Savepoint, TaskSnapshot
+from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import StorageError
 from tests.support.sim.folder import Crashed, SimulatedFiles
@@ -181,3 +183,143 @@ def test_a_disk_that_is_full_from_any_step_on(step: int) -> None:
     storage.retain(JOB, [1, 2], 4)
     store(storage, 4)
     assert check_whole(files, known) == [1, 2, 4]
+
+
+KEPT, ELSEWHERE = "kept", Path("/else")
+
+
+def before(files: SimulatedFiles) -> list[Manifest]:
+    """Two checkpoints, and a savepoint of each; the first checkpoint is removed."""
+    storage, known = begin(files)
+    files.make_folder(ELSEWHERE)
+    files.sync(ELSEWHERE.parent)
+    for manifest in known:
+        Savepoints(ROOT, files).write(savepoint(manifest, f"of {manifest.checkpoint}"))
+    storage.retain(JOB, [2], 3)
+    return known
+
+
+def savepoint(manifest: Manifest, name: str) -> Savepoint:
+    return Savepoint(
+        name=name, stream="", job_name="", plan="", key_groups=1 << 15, release="0.1.0",
+        created_us=manifest.checkpoint, manifest=manifest,
+    )  # fmt: skip
+
+
+def write(files: SimulatedFiles, known: list[Manifest]) -> None:
+    Savepoints(ROOT, files).write(savepoint(known[1], KEPT))
+
+
+def write_elsewhere(files: SimulatedFiles, known: list[Manifest]) -> None:
+    Savepoints(ROOT, files).write(savepoint(known[1], KEPT), str(ELSEWHERE / KEPT))
+
+
+def export(files: SimulatedFiles, known: list[Manifest]) -> None:
+    Savepoints(ROOT, files).export("of 1", ELSEWHERE / KEPT)
+
+
+def delete(files: SimulatedFiles, known: list[Manifest]) -> None:
+    Savepoints(ROOT, files).delete("of 1")
+
+
+def adopt(files: SimulatedFiles, known: list[Manifest]) -> None:
+    savepoints = Savepoints(ROOT, files)
+    savepoints.adopt(
+        savepoints.load("of 2"), {"window": "new"}, job=JOB, checkpoint=9,
+        nodes=(NodeRecord("new", "k", "t"),), wall_us=1,
+    )  # fmt: skip
+
+
+STEPS = {"write": write, "elsewhere": write_elsewhere, "export": export, "delete": delete,
+         "adopt": adopt}  # fmt: skip
+Step = Callable[[SimulatedFiles, list[Manifest]], None]
+
+
+def steps_of_savepoints() -> list[tuple[str, int]]:
+    """Each step of all that is done with savepoints."""
+    found = []
+    for name, do in STEPS.items():
+        files = SimulatedFiles()
+        known = before(files)
+        first = files.n_steps
+        do(files, known)
+        found += [(name, step) for step in range(files.n_steps - first)]
+    return found
+
+
+def check_savepoints(files: SimulatedFiles, known: list[Manifest]) -> set[str]:
+    """All checkpoints and savepoints that are there are whole; which ones those are."""
+    savepoints, storage = Savepoints(ROOT, files), FolderStorage(ROOT, files)
+    found = savepoints.list()
+    assert all(isinstance(one, Savepoint) for one in found)
+    names = {one.name for one in found}
+    if KEPT in files.names(ELSEWHERE) and "SAVEPOINT" in files.names(ELSEWHERE / KEPT):
+        names.add(str(ELSEWHERE / KEPT))
+    for name in names:
+        savepoints.verify(name)
+        manifest = savepoints.load(name).manifest
+        assert manifest == known[manifest.checkpoint - 1]
+    numbers = storage.checkpoints(JOB)
+    for number in numbers:
+        storage.verify(storage.load(JOB, number))
+    return {*names, *map(str, numbers)}
+
+
+@pytest.mark.parametrize(("name", "step"), steps_of_savepoints())
+def test_a_crash_at_any_step_with_savepoints(name: str, step: int) -> None:
+    """What was there stays, what is being made is there or not, and can be made again."""
+    done = {
+        "write": {KEPT}, "elsewhere": {str(ELSEWHERE / KEPT)}, "export": {str(ELSEWHERE / KEPT)},
+        "delete": {"of 1"}, "adopt": {"9"},
+    }[name]  # fmt: skip
+    always = {"of 1", "of 2", "2"} - done
+    for seed in range(4):
+        files = SimulatedFiles()
+        known = before(files)
+        files.crash_at = files.n_steps + step
+        with pytest.raises(Crashed):
+            STEPS[name](files, known)
+        files.crash(Random(seed))
+        found = check_savepoints(files, known)
+        assert found in (always, always | done)
+        if name != "delete" or "of 1" in found:
+            STEPS[name](files, known)
+        assert check_savepoints(files, known) == (
+            always if name == "delete" else always | done
+        )  # fmt: skip
+        files.crash(Random(seed))
+        assert check_savepoints(files, known) == (always if name == "delete" else always | done)
+
+
+@pytest.mark.parametrize(("name", "step"), steps_of_savepoints())
+def test_a_disk_that_is_full_at_any_step_with_savepoints(name: str, step: int) -> None:
+    files = SimulatedFiles()
+    known = before(files)
+    files.full_at = files.n_steps + step
+    refused = ""
+    try:
+        STEPS[name](files, known)
+    except StorageError as error:
+        refused = error.message
+    assert "is full" in refused or not refused
+    files.full_at = None
+    check_savepoints(files, known)
+    n_files = files.n_files()
+    if refused:
+        STEPS[name](files, known)
+        assert files.n_files() > n_files
+        check_savepoints(files, known)
+
+
+@pytest.mark.parametrize("what", ["files", "folders"])
+def test_a_sync_that_is_left_out_of_a_savepoint_is_found(what: str) -> None:
+    n_broken = 0
+    for seed in range(60):
+        files = Forgetful(what)
+        try:
+            known = before(files)
+            files.crash(Random(seed))
+            n_broken += not check_savepoints(files, known) >= {"of 1", "of 2"}
+        except (Exception, AssertionError):
+            n_broken += 1
+    assert n_broken > 30

@@ -9,6 +9,8 @@ That is more than any real file system loses. Where to crash, or to be full, is 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -120,6 +122,18 @@ class SimulatedFiles(Files):
         file = self._file(path)
         return sum(each is file for each in _files(self._root))
 
+    def is_same(self, path: Path, other: Path) -> bool:
+        """See `Files.is_same`."""
+        return self._file(path) is self._file(other)
+
+    @contextmanager
+    def locked(self, path: Path) -> Iterator[None]:
+        """See `Files.locked`; a process that crashes leaves its file."""
+        if path.name not in self.names(path.parent):
+            self._new(path, _File())
+        yield
+        self.remove_file(path)
+
     def remove_file(self, path: Path) -> None:
         """See `Files.remove_file`."""
         self._step(path)
@@ -132,6 +146,10 @@ class SimulatedFiles(Files):
         if self._folder(path).entries:
             raise OSError(errno.ENOTEMPTY, "not empty", str(path))
         self._folder(path.parent).put(path.name, None)
+
+    def n_files(self) -> int:
+        """How many names of files there are."""
+        return len(_files(self._root))
 
     # ---- inside
 

@@ -1,0 +1,170 @@
+"""``fabric savepoints``: checkpoints that are kept under a name.
+
+One job: list them, show what is in one, delete one, and put one into a folder of its own. They are
+those of a running fabric, or with ``--folder`` those that lie there, whoever runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fabric.clients.cli.options import LOCAL, Connect, Token, open_session
+
+if TYPE_CHECKING:
+    from fabric.checkpoint.savepoints import DamagedSavepoint, Savepoint, Savepoints
+    from fabric.control import control_pb2 as pb
+
+savepoints_app = typer.Typer(
+    help="List savepoints; show, delete or export one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Its name, or the absolute path of its folder.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder", metavar="FOLDER",
+        help="A checkpoint folder such as ~/.fabric/checkpoints; then no fabric is asked.",
+    ),
+]  # fmt: skip
+
+
+@savepoints_app.command("list")
+def list_savepoints(folder: Folder = None, connect: Connect = LOCAL, token: Token = "") -> None:
+    """All savepoints, the newest first; of a damaged one, why it can't be used.
+
+    Those of a running fabric, or with --folder those that lie there, also when nobody runs.
+    """
+    from fabric.clients.cli.tables import savepoints_table, show
+    from fabric.control import control_pb2 as pb
+
+    if folder is not None:
+        found: Iterable[pb.SavepointStatus] = [_status(one) for one in _of(folder).list()]
+        where = f"in {folder}"
+    else:
+        with open_session(connect, token) as session:
+            found = session.control.list_savepoints(pb.SavepointsRequest()).savepoints
+        where = "there"
+    newest = sorted(found, key=lambda one: (-one.created_s, one.name))
+    show(savepoints_table(newest, time.time()), f"no savepoints are {where}")
+
+
+@savepoints_app.command("show")
+def show_savepoint(
+    name: Name, folder: Folder = None, connect: Connect = LOCAL, token: Token = ""
+) -> None:
+    """What is in a savepoint: its plan, and what each step and task has kept."""
+    from fabric.clients.cli.tables import moment, nodes_table, plain, show, size
+
+    found = _found(name, folder, connect, token)
+    manifest = found.manifest
+    for title, value in (
+        ("savepoint", found.name),
+        ("stream", found.stream or "it has no name"),
+        ("job", f"{manifest.job} {found.job_name}"),
+        ("checkpoint", f"{manifest.checkpoint} of {moment(manifest.wall_us / 1e6)}"),
+        ("taken", moment(found.created_us / 1e6)),
+        ("size", f"{size(found.n_bytes)} in {manifest.n_files:,} files"),
+        ("written by", f"Fabric {found.release}, with {found.key_groups:,} key groups"),
+        ("folder", str(found.folder)),
+    ):
+        typer.echo(f"{title:<11} {plain(value)}")
+    typer.echo("")
+    show(nodes_table(manifest), "no step has kept anything")
+    typer.echo("")
+    for line in found.plan.splitlines():
+        typer.echo(plain(line))
+
+
+@savepoints_app.command("delete")
+def delete_savepoint(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as list shows it.")],
+    folder: Folder = None,
+    connect: Connect = LOCAL,
+    token: Token = "",
+) -> None:
+    """Remove a savepoint for good; checkpoints and other savepoints stay whole.
+
+    A damaged one is removed by the name that list shows.
+    """
+    from fabric.control import control_pb2 as pb
+
+    if folder is not None:
+        _of(folder).delete(name)
+    else:
+        with open_session(connect, token) as session:
+            session.control.delete_savepoint(pb.SavepointsRequest(name=name))
+    typer.echo(f"deleted savepoint {name}")
+
+
+@savepoints_app.command()
+def export(
+    name: Name,
+    to: Annotated[Path, typer.Argument(metavar="TO", help="A folder that is empty or not there.")],
+    folder: Folder = None,
+    connect: Connect = LOCAL,
+    token: Token = "",
+) -> None:
+    """Verify a savepoint, and put it into a folder: for a backup, or another fabric.
+
+    On the file system of the checkpoints that takes no room: the files are hard links. A stream can
+    be started from the folder as from the savepoint.
+    """
+    from fabric.checkpoint.savepoints import Savepoints
+
+    found = _found(name, folder, connect, token)
+    assert found.folder is not None  # it was loaded
+    target = to.expanduser().absolute()
+    Savepoints(found.folder.parent).export(str(found.folder), target)
+    typer.echo(f"{found.name} is in {target}: {found.manifest.n_files:,} files, all verified")
+
+
+def _of(folder: Path) -> Savepoints:
+    """Those of a checkpoint folder."""
+    from fabric.checkpoint.savepoints import Savepoints
+    from fabric.errors import NotFoundError
+
+    if not folder.is_dir():
+        raise NotFoundError(f"there is no folder {folder}")
+    return Savepoints(folder.absolute())
+
+
+def _status(one: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
+    """What a coordinator would say of one."""
+    from fabric.checkpoint.savepoints import DamagedSavepoint
+    from fabric.control import control_pb2 as pb
+
+    if isinstance(one, DamagedSavepoint):
+        return pb.SavepointStatus(name=one.name, error=one.error.message)
+    return pb.SavepointStatus(
+        name=one.name, stream=one.stream, job_id=one.manifest.job, bytes=one.n_bytes,
+        checkpoint=one.manifest.checkpoint, created_s=one.created_us / 1e6,
+        files=one.manifest.n_files, release=one.release,
+    )  # fmt: skip
+
+
+def _found(name: str, folder: Path | None, connect: str, token: str) -> Savepoint:
+    """The savepoint, read from a folder of this machine."""
+    from fabric.checkpoint.savepoints import Savepoints
+    from fabric.control import control_pb2 as pb
+    from fabric.errors import NotFoundError
+
+    if Path(name).is_absolute():
+        return Savepoints(Path(name).parent).load(name)
+    if folder is not None:
+        return _of(folder).load(name)
+    with open_session(connect, token) as session:
+        (told,) = session.control.list_savepoints(pb.SavepointsRequest(name=name)).savepoints
+    if not Path(told.location).is_dir():
+        raise NotFoundError(
+            f"the savepoint {name!r} is in the folder {told.location} of the coordinator, which "
+            "this machine does not see; run the command there"
+        )
+    return Savepoints(Path(told.location).parent).load(told.location)
