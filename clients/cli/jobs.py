@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 jobs_app = typer.Typer(
-    help="List jobs; show, cancel, restart or release one; read its logs.",
+    help="List jobs; show, stop, cancel, restart or release one; read its logs.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -81,6 +81,28 @@ def cancel(context: typer.Context, job: JobId, connect: Connect = "", token: Tok
     """Stop a job; nothing it wrote stays, but what a stream has published does."""
     with session_of(context, connect, token) as session:
         typer.echo(repr(session.job(job).cancel()))
+
+
+@jobs_app.command()
+def stop(
+    *,
+    context: typer.Context,
+    job: JobId,
+    savepoint: Annotated[
+        str | None, typer.Option("--savepoint", metavar="NAME", help="Keep its last checkpoint so.")
+    ] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Close all windows: the stream is over then.")
+    ] = False,
+    connect: Connect = "",
+    token: Token = "",
+) -> None:
+    """Stop a stream at a checkpoint that it takes now; run its program again to go on.
+
+    If the checkpoint fails, the stream goes on as before.
+    """
+    with session_of(context, connect, token) as session:
+        typer.echo(repr(session.job(job).stop(savepoint, drain=drain)))
 
 
 @jobs_app.command()

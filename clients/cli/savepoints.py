@@ -1,7 +1,7 @@
 """``fabric savepoints``: checkpoints that are kept under a name.
 
-One job: list them, show what is in one, delete one, and put one into a folder of its own. They are
-those of a running fabric, or with ``--folder`` those that lie there, whoever runs.
+One job: take one of a stream, list them, show what is in one, delete one, and put one into a folder
+of its own. They are those of a running fabric, or with ``--folder`` those that lie there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fabric.control import control_pb2 as pb
 
 savepoints_app = typer.Typer(
-    help="List savepoints; show, delete or export one.",
+    help="List savepoints; create, show, delete or export one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -54,6 +54,21 @@ def list_savepoints(folder: Folder = None, connect: Connect = LOCAL, token: Toke
         where = "there"
     newest = sorted(found, key=lambda one: (-one.created_s, one.name))
     show(savepoints_table(newest, time.time()), f"no savepoints are {where}")
+
+
+@savepoints_app.command()
+def create(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The id of a stream's job.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")],
+    connect: Connect = LOCAL,
+    token: Token = "",
+) -> None:
+    """Take a checkpoint of a running stream now, and keep it; the stream goes on.
+
+    It is kept until it is deleted. To stop the stream there as well: fabric jobs stop --savepoint.
+    """
+    with open_session(connect, token) as session:
+        typer.echo(repr(session.job(job).savepoint(name)))
 
 
 @savepoints_app.command("show")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fabric.clients.job.status import state_of
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
 from fabric.control.datasets import n_lacking, n_replicas
@@ -35,7 +36,7 @@ def jobs_table(jobs: Iterable[pb.JobStatus]) -> Table:
     for job in jobs:
         done, of = (sum(getattr(s, field) for s in job.stages) for field in ("finished", "n_tasks"))
         add(
-            made, job.job_id, job.name, STATES.get(job.state, "unknown"), f"{done}/{of}",
+            made, job.job_id, job.name, state_of(job), f"{done}/{of}",
             f"{job.result_rows:,}", f"{job.seconds:.2f}", job.waiting or failure(job),
         )  # fmt: skip
     return made

@@ -18,7 +18,7 @@ from fabric.clients.job.waiting import statuses
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES
 from fabric.control.errors import from_detail
-from fabric.errors import CancelledError, FabricError, InternalError
+from fabric.errors import CancelledError, ConfigError, FabricError, InternalError
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
@@ -237,8 +237,7 @@ class Job(StreamVerbs):
         >>> DataFrame({"a": [1, 2]}).submit().collect().to_pydict()
         {'a': [1, 2]}
         """
-        self.wait()
-        return pa.Table.from_batches(self.session.result_batches(self._status), self._schema())
+        return pa.Table.from_batches(self._rows(), self._schema())
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
         """Wait, then the rows batch by batch; raises as `wait` does.
@@ -248,8 +247,7 @@ class Job(StreamVerbs):
         ...     sum(batch.num_rows for batch in job.iter_batches())
         2
         """
-        self.wait()
-        yield from self.session.result_batches(self._status)
+        yield from self._rows()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Wait, then the rows as an Arrow stream: ``pa.table(job)``, ``pl.DataFrame(job)``."""
@@ -330,6 +328,17 @@ class Job(StreamVerbs):
           stage 0 scan_1: 1 of 1 tasks, 2 rows, 16 bytes
         """
         return str(self.status)
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        self.wait()
+        if self._status.stopped_at:
+            raise ConfigError(
+                f"the stream was stopped at checkpoint {self._status.stopped_at}, and the rows of "
+                "a result are there when it has ended: run it again to go on; stop(drain=True) "
+                "ends a stream with its rows",
+                job=self.id,
+            )
+        return self.session.result_batches(self._status)
 
     def _schema(self) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(self._status.result_schema))

@@ -92,12 +92,21 @@ class Status(_Message):
         return f"JobStatus({headline(self.message)})"
 
 
+def state_of(status: pb.JobStatus) -> str:
+    """What people call its state.
+
+    >>> state_of(pb.JobStatus(state=pb.JOB_FINISHED, stopped_at=41))
+    'stopped at checkpoint 41'
+    """
+    if status.state == pb.JOB_FINISHED and status.stopped_at:
+        return f"stopped at checkpoint {status.stopped_at}"
+    return STATES.get(status.state, "unknown")
+
+
 def headline(status: pb.JobStatus) -> str:
     """One line: id, name, state, rows, seconds, error."""
     name = f" {status.name!r}" if status.name else ""
-    text = f"{status.job_id}{name}: {STATES.get(status.state, 'unknown')}"
-    if status.stopped_at:
-        text += f", stopped at checkpoint {status.stopped_at}"
+    text = f"{status.job_id}{name}: {state_of(status)}"
     if status.state == pb.JOB_FINISHED:
         text += f", {status.result_rows:,} rows in {status.seconds:.2f} s"
     elif status.state == pb.JOB_RUNNING:

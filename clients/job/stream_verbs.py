@@ -1,7 +1,7 @@
 """What a user does with a job that is a stream, beside waiting for it.
 
-One job: `StreamVerbs`, the part of `Job` about checkpoints: look at them, take one and keep it, stop
-there.
+One job: `StreamVerbs`, the part of `Job` about checkpoints: look at them, take one and keep it, and
+stop there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
+from fabric.checkpoint.manifest import check_savepoint_name
 from fabric.clients.job.dry_run import may_change
 from fabric.clients.job.savepoint import SavepointInfo
 from fabric.clients.job.waiting import taken
@@ -72,6 +73,8 @@ class StreamVerbs(ABC):
         ...     job.stop().state, job.status.stopped_at > 0
         ('finished', True)
         """
+        if savepoint is not None:
+            check_savepoint_name(savepoint)
         if not may_change(f"stop of {self.id}"):
             return self
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -101,6 +104,7 @@ class StreamVerbs(ABC):
         ...     job.savepoint("monday").name
         'monday'
         """
+        check_savepoint_name(name)
         if not may_change(f"savepoint {name} of {self.id}"):
             return SavepointInfo(name=name, checkpoint=0)
         return SavepointInfo.of(self._taken(name, "go on", timeout_s).savepoint)

@@ -19,6 +19,7 @@ from fabric.clients.dataframe.expressions.udf import chosen
 from fabric.clients.dataframe.session import StreamName, closed, opened
 from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.job.job import Job
+from fabric.clients.job.savepoint import SavepointInfo
 from fabric.clients.job.status import where_from
 from fabric.clients.session.readers import Readers
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
@@ -235,6 +236,18 @@ class Session(Readers, ABC):
         for status in self._open_control().watch(pb.JobRequest(job_id=job_id)):
             return Job(self, status)
         raise NotFoundError(f"there is no job {job_id!r} here; `fabric jobs` lists them")
+
+    def savepoints(self) -> list[SavepointInfo]:
+        """The savepoints in the folder of its checkpoints, oldest first; see `Job.savepoint`.
+
+        >>> import fabric, tempfile
+        >>> with fabric.connect() as session:
+        ...     session.checkpoints(folder=tempfile.mkdtemp()).savepoints()
+        []
+        """
+        asked = pb.SavepointsRequest(checkpoint=self._checkpoint)
+        found = self._open_control().list_savepoints(asked)
+        return [SavepointInfo.of(one) for one in found.savepoints]
 
     def agents(self, *, lost: bool = False) -> list[pb.AgentStatus]:
         """Every agent that is there; with `lost` those that were lost lately, too, as "failed".

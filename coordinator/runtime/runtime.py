@@ -160,23 +160,20 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         with self._reading() as (core, _):
             job = core.registry.live(request.job_id)
             known = job.stream is not None and job.stream.checkpoints.knows(request.key)
-        event = CheckpointAsked(request.job_id, wanted_of(request))
-        if request.savepoint and job.stream is not None and not (known or request.again):
-            Keeper(job.checkpoint.folder).check_free(request.savepoint)
-        with self._changed(event):
+        wanted = wanted_of(request)
+        if wanted.savepoint and job.stream is not None and not (known or wanted.again):
+            Keeper(job.checkpoint.folder).check_free(wanted.savepoint)
+        with self._changed(CheckpointAsked(request.job_id, wanted)):
             assert job.stream is not None  # or it was refused
             return job.stream.checkpoints.taken(request.key)
 
     def list_savepoints(self, request: pb.SavepointsRequest) -> pb.SavepointList:
         """See `ControlApi.list_savepoints`."""
-        return self._savepoints(request).listed(request.name)
+        return Keeper(self._config.checkpointing(request.checkpoint).folder).listed(request.name)
 
     def delete_savepoint(self, request: pb.SavepointsRequest) -> pb.SavepointList:
         """See `ControlApi.delete_savepoint`."""
-        return self._savepoints(request).deleted(request.name)
-
-    def _savepoints(self, request: pb.SavepointsRequest) -> Keeper:
-        return Keeper(self._config.checkpointing(request.checkpoint).folder)
+        return Keeper(self._config.checkpointing(request.checkpoint).folder).deleted(request.name)
 
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""

@@ -3,13 +3,15 @@
 Each task counts up to a number, and is source and sink at once: what it counted between two
 barriers is a handle. So the rows that sinks publish say at once what was lost or doubled. The
 coordinator may crash between any two effects; rows that it had written down are all that is left.
+People ask for savepoints, stop the job, have it drained or cancel it. One that was stopped or
+cancelled goes on after a while, as a stream with a name does.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from fabric.checkpoint.manifest import (
@@ -21,11 +23,13 @@ from fabric.checkpoint.manifest import (
     TaskSnapshot,
 )
 from fabric.config import CheckpointConfig
+from fabric.control import control_pb2 as pb
 from fabric.coordinator.core import effects as fx
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
+from fabric.coordinator.core.checkpoints.requests import Wanted
 from fabric.coordinator.core.checkpoints.rows import rows_of
-from fabric.errors import DataError, ExternalError, StorageError
+from fabric.errors import ConfigError, DataError, ExternalError, StorageError
 
 JOB, NODE = "job-1", "sink"
 STEPS, HEALED_STEPS = 1500, 6000
@@ -82,6 +86,10 @@ class World:
         self.orders: list[fx.CheckpointEffect] = []
         self.completed: list[int] = []
         self.written: set[int] = set()
+        self.asked: list[Wanted] = []
+        self.savepoints: dict[str, Manifest] = {}
+        self.drained = False
+        """Whether sources were ended by somebody in the run that there is."""
         self.refused: Counter[str] = Counter()
         self.happened: Counter[str] = Counter()
         self.ended = self.failed = False
@@ -114,8 +122,12 @@ class World:
         assert self.completed == sorted(set(self.completed))
         assert set(self.out().values()) <= {1}, "rows came twice"
         if self.ended:
-            wanted = {(n, row) for n in range(n_sources) for row in range(self.last)}
+            ends = self.positions(self.completed[-1])
+            assert self.drained or set(ends) == {self.last}
+            wanted = {(n, row) for n in range(n_sources) for row in range(ends[n])}
             assert set(self.out()) == wanted, "rows are lost"
+            unserved = [w for w in self.asked if self.state(w) == "under way"]
+            assert not [w for w in unserved if not w.savepoint], "somebody waits for ever"
         else:
             assert self.damaged, "the job failed for nothing"
 
@@ -130,9 +142,71 @@ class World:
         elif self.tasks and self.chance(0.004):
             self.happened["lost"] += 1
             self.lose()
+        elif self.chance(0.01):
+            self.ask()
+        elif self.rng.random() < 0.02:
+            self.ask_again()
+        elif self.chance(0.02 if self.drained else 0.0005):
+            self.happened["cancelled while drained" if self.drained else "cancelled"] += 1
+            self.go_on_later()
         elif self.chance(0.001) and self.stored:
             self.happened["damage"] += 1
             self.damaged.add(self.rng.choice(sorted(self.stored)))
+
+    def ask(self) -> None:
+        """Somebody wants a checkpoint."""
+        (then,) = self.rng.choices(("go on", "stop", "drain"), (8, 2, 1))
+        name = f"savepoint-{len(self.asked)}" if then == "go on" or self.rng.random() < 0.5 else ""
+        wanted = Wanted(key=f"ask-{len(self.asked)}", savepoint=name, then=then)
+        self.asked.append(wanted)
+        self.do(self.core.ask(wanted, self.now))
+
+    def ask_again(self) -> None:
+        """Whoever has no answer asks again, perhaps another coordinator."""
+        waiting = [wanted for wanted in self.asked if self.state(wanted) in ("under way", "")]
+        if waiting:
+            wanted = replace(self.rng.choice(waiting), again=True)
+            self.do(self.core.ask(wanted, self.now))
+
+    def state(self, wanted: Wanted) -> str:
+        core = self.core
+        return core.taken(wanted.key).state if core.knows(wanted.key) else ""
+
+    def go_on_later(self) -> None:
+        """The job ends, its sinks and storage do what is left, and it is started again."""
+        core = self.core
+        self.do(core.stop(self.now))
+        if self.core is not core:
+            return  # the coordinator crashed: the next one runs the job as it was
+        self.tasks, self.up, self.down = {}, [], []
+        while not core.settled:
+            self.work()
+            self.answer()
+            self.now += 1.0
+            self.tick()
+            if self.core is not core:
+                return
+        self.asked = []
+        self.drained = False
+        self.epoch += 1
+        self.orders, self.answers = [], []
+        self.core = self.coordinator()
+        self.core.restored(self.rows.items())
+        self.do(self.core.restore(self.now))
+
+    def stopped(self, checkpoint: int) -> None:
+        """Somebody stopped it: what is out are the rows up to that checkpoint."""
+        self.happened["stopped"] += 1
+        assert checkpoint == self.completed[-1], "stopped at an older checkpoint"
+        ends = self.positions(checkpoint)
+        out = self.out()
+        assert set(out.values()) <= {1}, "rows came twice"
+        assert set(out) == {(n, row) for n, end in enumerate(ends) for row in range(end)}
+        self.go_on_later()
+
+    def positions(self, checkpoint: int) -> list[int]:
+        at = self.stored[checkpoint].positions(NODE)
+        return [int(at.get(f"s{number}", b"0")) for number in range(self.n_tasks)]
 
     def count(self) -> None:
         """A task goes on; at its end it says its last word, now and then again."""
@@ -167,6 +241,8 @@ class World:
         if (message := self.message()) is None:
             return
         kind, number, checkpoint, task = message
+        if kind == "drain" and task.final is None:
+            task.last = task.position
         if kind == "complete":
             task.pending = [h for h in task.pending if h.checkpoint > checkpoint]
         if kind != "trigger" or checkpoint <= task.taken or task.final is not None:
@@ -220,6 +296,13 @@ class World:
             case fx.TriggerSources(checkpoint=n, tasks=tasks):
                 assert b"%d" % n == self.rows[f"{JOB}/last"], "told before it was written down"
                 self.down += [("trigger", number, n) for _, number in tasks]
+            case fx.DrainSources(tasks=tasks):
+                assert f"{JOB}/drain" in self.rows, "told before it was written down"
+                self.happened["drained"] += 1
+                self.drained = True
+                self.down += [("drain", number, 0) for _, number in tasks]
+            case fx.Stopped(checkpoint=n):
+                self.stopped(n)
             case fx.NotifyComplete(checkpoint=n):
                 assert f"{JOB}/checkpoint/{n:020}" in self.rows
                 self.down += [("complete", number, n) for number in sorted(self.tasks)]
@@ -264,7 +347,9 @@ class World:
         """Storage and sinks do the next thing that was ordered."""
         if not self.orders:
             return
-        order = self.orders.pop(0)
+        self.obey(self.orders.pop(0))
+
+    def obey(self, order: fx.CheckpointEffect) -> None:
         match order:
             case fx.WriteManifest(manifest=manifest):
                 n = manifest.checkpoint
@@ -289,11 +374,10 @@ class World:
                 self.published -= set(handles) - set(kept)
                 self.happened["taken back"] += 1
                 self.answers.append(("taken_back", (n, node)))
+            case fx.ExportSavepoint(name=name, checkpoint=n, again=again):
+                self.answers.append(("exported", (n, name, self.kept(name, n, again=again))))
             case fx.RemoveCheckpoints(keep=keep, below=below):
-                kept = {p.checkpoint for p in rows_of(JOB, self.rows.items()).pointers}
-                gone = {n for n in self.stored if n < below and n not in keep}
-                assert not gone & kept, "removed what is written down"
-                self.stored = {n: m for n, m in self.stored.items() if n not in gone}
+                self.remove(set(keep), below)
             case fx.Verify(checkpoint=n):
                 if self.chance(0.1):
                     self.answers.append(("not_verified", (n, StorageError("away"))))
@@ -301,6 +385,26 @@ class World:
                     self.answers.append(("not_verified", (n, DataError("damaged"))))
                 else:
                     self.answers.append(("verified", (n, self.stored[n])))
+
+    def remove(self, keep: set[int], below: int) -> None:
+        kept = {p.checkpoint for p in rows_of(JOB, self.rows.items()).pointers}
+        gone = {n for n in self.stored if n < below and n not in keep}
+        assert not gone & kept, "removed what is written down"
+        self.stored = {n: m for n, m in self.stored.items() if n not in gone}
+
+    def kept(self, name: str, n: int, *, again: bool) -> pb.SavepointStatus | ConfigError:
+        """Storage makes a savepoint of a checkpoint."""
+        if self.chance(0.2):
+            return StorageError("full")
+        assert n in self.stored, "the checkpoint was removed before it was kept"
+        handles = {h for each in self.stored[n].handles().values() for h in each}
+        assert handles <= self.published, "it was kept before it was out"
+        there = self.savepoints.get(name)
+        if there is not None and there.checkpoint != n and not again:
+            return ConfigError("there is one of that name")
+        self.savepoints.setdefault(name, self.stored[n])
+        self.happened["kept"] += 1
+        return pb.SavepointStatus(name=name, checkpoint=self.savepoints[name].checkpoint)
 
     # ---- what the coordinator's other parts do
 
@@ -334,8 +438,9 @@ class World:
         taken = manifest.checkpoint if manifest is not None else 0
         for number in range(self.n_tasks):
             position = int(at.get(f"s{number}", b"0"))
+            last = position if self.core.drains else self.last
             self.tasks[number] = Task(
-                number, self.attempt, self.epoch, position, self.last, position, taken=taken
+                number, self.attempt, self.epoch, position, last, position, taken=taken
             )
         self.prepared = set(self.published)
         self.do(self.core.started(self.runs(), self.keys(), self.now))

@@ -39,6 +39,11 @@ def test_every_row_is_published_once(seeds: range) -> None:
             "damage",
             "taken back",
             "restore",
+            "kept",
+            "stopped",
+            "drained",
+            "cancelled",
+            "cancelled while drained",
             "ended",
         ):
             assert happened[what], f"{what} never happened: {happened}"
@@ -91,10 +96,17 @@ class KeepsTooLittle(CompletedCheckpoints):
         return super().kept()[1:]
 
 
+class ForgetsDrains(CompletedCheckpoints):
+    """Does not write down that sources are to end."""
+
+    def drain(self, *, drains: bool = True) -> Write:
+        return replace(super().drain(drains=drains), value=None)
+
+
 @pytest.mark.parametrize("plant", [
     ("CompletedCheckpoints", ForgetsNumbers), ("SinkOrders", AsksOnly), ("Pointer", ForgetsHandles),
     ("Restoration", TrustsStorage), ("Restoration", TakesNothingBack),
-    ("CompletedCheckpoints", KeepsTooLittle),
+    ("CompletedCheckpoints", KeepsTooLittle), ("CompletedCheckpoints", ForgetsDrains),
 ], ids=lambda plant: plant[1].__name__)  # fmt: skip
 def test_planted_bugs_are_found(plant: tuple[str, type], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, *plant)

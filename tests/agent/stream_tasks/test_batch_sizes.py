@@ -80,6 +80,25 @@ def test_readers_are_asked_for_fewer_rows_once_a_batch_took_long() -> None:
     assert made.asked == [65_536, 6_553, 13_106]
 
 
+@given(n=st.integers(1, 4), n_polls=st.integers(0, 3), wakes=st.booleans())
+def test_drained_sources_end_where_they_are(n: int, n_polls: int, wakes: bool) -> None:
+    readers = {edge: (f"scan_{edge}", Made()) for edge in range(n)}
+    made = cast(Mapping[int, tuple[str, StreamReader]], readers)
+    sources = Sources(made, drained=not n_polls)
+    for _ in range(n_polls):
+        assert all(isinstance(read, Read) for read in sources.poll(0.0))
+    asked = [list(reader.asked) for _, reader in readers.values()]
+    if n_polls:
+        sources.drain()
+    if wakes:
+        sources.drain()
+    open_after = [(edge, sources.open) for edge in sources.poll(0.0)]
+    assert sorted(edge for edge, _ in open_after) == list(range(n)), "each edge ends once"
+    assert [is_open for _, is_open in open_after] == [True] * (n - 1) + [False]
+    assert list(sources.poll(0.0)) == []
+    assert [reader.asked for _, reader in readers.values()] == asked, "nothing more is read"
+
+
 STEPS = st.floats(1e-3, 30)
 NOWS = st.floats(0, 1e6)
 

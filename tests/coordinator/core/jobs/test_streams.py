@@ -9,8 +9,10 @@ import pytest
 from fabric.checkpoint.codec import encode_snapshot_ack
 from fabric.checkpoint.manifest import Seal, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.effects import StorageWork, Verify, WriteManifest
+from fabric.coordinator.core.checkpoints.requests import Then, Wanted
+from fabric.coordinator.core.effects import JobChanged, StorageWork, Verify, WriteManifest
 from fabric.coordinator.core.events import (
+    CheckpointAsked,
     CheckpointVerified,
     JobCancelled,
     JobRestarted,
@@ -123,6 +125,70 @@ def test_a_job_that_is_cancelled_does_not_wait_for_ever(stream: Stream) -> None:
     stream.say_all(pb.TASK_CANCELLED)
     stream.tick(stream.world.config.stop_s + 1)
     assert stream.world.state() == "cancelled"
+
+
+def ask(stream: Stream, then: Then, key: str = "a") -> None:
+    stream.do(CheckpointAsked("job-1", Wanted(key=key, then=then)))
+
+
+def stopping(stream: Stream) -> None:
+    """A stream whose checkpoint 1 is out, at which it stops."""
+    ask(stream, "stop")
+    stream.checkpoint(1)
+    stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
+    stream.published("x")
+    assert stream.world.heard("x", "cancel")[-1].reason == "it was stopped at checkpoint 1"
+
+
+def test_a_stopped_job_ends_well_but_not_by_itself(stream: Stream) -> None:
+    stopping(stream)
+    stream.do(JobCancelled("job-1", "it is too late for that"))
+    stream.say_all(pb.TASK_CANCELLED)
+    stream.tick(1.0)
+    for agent in AGENTS:
+        stream.world.say(agent, sink=pb.SinkReport(job_id="job-1", abandoned=pb.SinkAbandon()))
+    stream.tick(1.0)
+    assert stream.world.state() == "finished"
+    status = stream.world.core.registry.status("job-1", stream.world.now)
+    assert (status.stopped_at, status.HasField("error")) == (1, False)
+    told = stream.world.core.registry.moved(stream.world.core.registry.live("job-1"))
+    assert told == [JobChanged("job-1", pb.JOB_FINISHED, by_itself=False)]
+
+
+def test_another_coordinator_goes_on_stopping(stream: Stream) -> None:
+    world = stream.world
+    stopping(stream)
+    world.start()
+    job = world.core.registry.live("job-1")
+    assert (job.stopped_at, job.stopping.state, job.stopping.error) == (1, pb.JOB_FINISHED, None)
+    ask(stream, "stop", "asked again")
+    told = job.stream.checkpoints.taken("asked again")
+    assert (told.state, told.checkpoint) == ("done", 1)
+    with pytest.raises(ConfigError, match="is stopped at checkpoint 1"):
+        ask(stream, "drain", "b")
+    stream.tick(20.0)
+    assert job.stream.checkpoints.newest == 1
+    assert not world.heard("x", "trigger")[1:], "nothing more is begun"
+
+
+def test_tasks_that_begin_while_it_is_drained_end_where_they_begin(stream: Stream) -> None:
+    world = stream.world
+    ask(stream, "drain")
+    for agent in AGENTS:
+        (order,) = world.heard(agent, "trigger")
+        assert (order.drain, len(order.keys)) == (True, 1)
+    assert not any(deploy.stream.drain for deploy in world.heard("x", "deploy"))
+    world.report("x", 0, 0, pb.TASK_FAILED, error=pb.ErrorDetail(kind="ExternalError", message="!"))
+    stream.say_all(pb.TASK_CANCELLED)
+    stream.tick(10.0)
+    assert world.heard("x", "deploy")[-1].stream.drain
+
+
+@pytest.mark.parametrize("then", ["go on", "stop", "drain"])
+def test_only_a_stream_that_runs_takes_checkpoints(stream: Stream, then: Then) -> None:
+    stream.do(JobCancelled("job-1", "enough"))
+    with pytest.raises(ConfigError, match="job job-1 is cancelled: a stream takes checkpoints"):
+        ask(stream, then)
 
 
 def test_a_restarted_coordinator_knows_its_checkpoints(stream: Stream) -> None:
