@@ -306,7 +306,7 @@ def shortened_plan(text: str) -> str:
     """A plan's text as a `Savepoint` may hold it: a longer one is cut, and says so.
 
     >>> shortened_plan("scan made"), shortened_plan("a" * PLAN_CHARS_MAX + "b")[-30:]
-    ('scan made', 'aaa\\n... and 101 more characters')
+    ('scan made', 'aa\\n... and 101 more characters')
     """
     room = PLAN_CHARS_MAX - 100
     if len(text) <= PLAN_CHARS_MAX:

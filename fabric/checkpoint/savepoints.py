@@ -167,8 +167,9 @@ class Savepoints:
         """Remove a savepoint of the checkpoint folder, also a damaged one by that of its folder."""
         check_savepoint_name(name)
         place, job = self._place(name), ""
-        if not self._names(place):
-            place = _Place(self._root, self._root / SAVEPOINTS / name)  # see `DamagedSavepoint`
+        there = _Place(self._root, self._root / SAVEPOINTS)
+        if not self._names(place) and name in self._names(there):  # see `DamagedSavepoint`
+            place = replace(there, folder=there.folder / name)
         names = self._names(place)
         if RECORD in names:
             with suppress(DataError):

@@ -42,10 +42,10 @@ class Counting(Process):
         return {"key": key, "at": time // 1_000_000 - 1, "n": n}
 
 
-def generated(session: Session, rows_per_s: int = 0) -> DataFrame:
+def generated(session: Session, rows_per_s: int = 0, n_rows: int = N_ROWS) -> DataFrame:
     """The rows that all programs read."""
     made = streams.generator(
-        n_rows=N_ROWS, n_splits=2, n_keys=N_KEYS, seed=4, start=START, rows_per_s=rows_per_s,
+        n_rows=n_rows, n_splits=2, n_keys=N_KEYS, seed=4, start=START, rows_per_s=rows_per_s,
         disorder="20 ms", session=session,
     )  # fmt: skip
     return made.with_watermark("ts", "30 ms")
@@ -108,10 +108,10 @@ KINDS = {
 }
 
 
-def differing(kind: str, folder: Path) -> str:
+def differing(kind: str, folder: Path, n_rows: int = N_ROWS) -> str:
     """How the files in `folder` differ from DuckDB's rows; nothing when they are the same."""
     with fabric.connect() as session:
-        made = generated(session).to_arrow()
+        made = generated(session, n_rows=n_rows).to_arrow()
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("made", made)

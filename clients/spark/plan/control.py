@@ -185,6 +185,10 @@ class SparkControl(ControlApi):
         """None: no stream runs on Spark."""
         return pb.SavepointList()
 
+    def delete_savepoint(self, request: pb.SavepointsRequest) -> pb.SavepointList:
+        """There is none to delete."""
+        raise NotFoundError("no stream runs on Spark, so there are no savepoints")
+
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """The plan as it was given."""
         root = self._job(request.job_id).plan.root
