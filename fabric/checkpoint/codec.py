@@ -1,6 +1,6 @@
 """Manifests, acknowledgements and savepoints as bytes that prove themselves.
 
-    fabric-checkpoint 1 <bytes of the body> <CRC32C, 8 hex digits>⏎
+    fabric-checkpoint 2 <bytes of the body> <CRC32C, 8 hex digits>⏎
     <canonical JSON: keys in order, no spaces, ASCII>
 
 One job: `encode` and `decode`. The checksum covers the rest of the first line, too. Reading is
@@ -32,7 +32,7 @@ from fabric.checkpoint.manifest import (
 from fabric.errors import DataError
 
 _OF_MANIFEST, _OF_ACK, _OF_SAVEPOINT = "fabric-checkpoint", "fabric-ack", "fabric-savepoint"
-_VERSIONS = {_OF_MANIFEST: 1, _OF_ACK: 1, _OF_SAVEPOINT: 1}
+_VERSIONS = {_OF_MANIFEST: 2, _OF_ACK: 1, _OF_SAVEPOINT: 1}
 _LINE_MAX = 80
 
 
@@ -104,7 +104,7 @@ def _unsealed(kind: str, data: bytes, where: str, form: _Form) -> Any:
     if version != (known := _VERSIONS[kind]):
         raise DataError(
             f"{where} has format {version}, this Fabric reads format {known}; use the release "
-            "that wrote it, or a newer one"
+            f"that wrote it{', or a newer one' if version > known else ''}"
         )
     try:
         found = form.read(json.loads(body))
@@ -190,6 +190,12 @@ def _number(value: object) -> int:
     return value
 
 
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
+        raise TypeError(f"{type(value).__name__} instead of true or false")
+    return value
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{type(value).__name__} instead of a text")
@@ -209,7 +215,7 @@ def _unpacked(value: object) -> bytes:
         raise ValueError("bytes that are not base64") from error
 
 
-_N, _TEXT = _Form(_number, _number), _Form(_text, _text)
+_N, _TEXT, _FLAG = _Form(_number, _number), _Form(_text, _text), _Form(_flag, _flag)
 _BYTES = _Form(lambda data: base64.b64encode(data).decode(), _unpacked)
 _SNAPSHOT = _object(
     TaskSnapshot, {"key_groups": "groups"}, node=_TEXT, task=_N, attempt=_N,
@@ -222,7 +228,10 @@ _SNAPSHOT = _object(
 )  # fmt: skip
 _MANIFEST = _object(
     Manifest, {}, job=_TEXT, checkpoint=_N, epoch=_N, run=_N, wall_us=_N, tasks=_each(_SNAPSHOT),
-    nodes=_each(_row(NodeRecord, attrgetter("path", "kind", "text"), _TEXT, _TEXT, _TEXT)),
+    nodes=_each(_object(
+        NodeRecord, {}, path=_TEXT, kind=_TEXT, text=_TEXT, named=_FLAG, keys=_each(_TEXT),
+        schema=_TEXT, parts=_each(_row(lambda *pair: pair, tuple, _TEXT, _TEXT)),
+    )),
 )  # fmt: skip
 _SAVEPOINT = _object(
     Savepoint, {}, name=_TEXT, stream=_TEXT, job_name=_TEXT, plan=_TEXT, key_groups=_N,

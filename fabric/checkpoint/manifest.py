@@ -64,11 +64,23 @@ class SinkHandle:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node of the plan that a checkpoint is of: its path, its kind, and the step as text."""
+    """A node of the plan that a checkpoint is of: its path, its kind, and the step as text.
+
+    `named`: the path is one that a user gave. Of a node that may keep something there are also its
+    `keys` and the columns of what it keeps or writes (`schema`), each with its type, and all
+    `parts` of its definition, by name; `coordinator/planner/node_records.py` has their meaning.
+    """
 
     path: str
     kind: str
     text: str
+    named: bool = False
+    keys: tuple[str, ...] = ()
+    schema: str = ""
+    parts: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_rising(f"parts of {self.path}", [name for name, _ in self.parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +186,9 @@ class Seal:
 class Manifest:
     """All of checkpoint `checkpoint` of `job`; `tasks` are in the order of (node, task).
 
-    `nodes` are those of the plan that may keep something, by path; `epoch` is the coordinator's,
-    `run` the job's; `wall_us` is when it was begun.
+    `nodes` are those of the plan, by path; `epoch` is the coordinator's, `run` the job's; `wall_us`
+    is when it was begun. With epoch 0 no job has made it: a start has, of an older checkpoint whose
+    plan was another one.
     """
 
     job: str
@@ -192,6 +205,11 @@ class Manifest:
             _check_number(name, getattr(self, name), 0)
         _check_rising("tasks", [(task.node, task.task) for task in self.tasks])
         _check_rising("nodes", [node.path for node in self.nodes])
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether a start has made it: nothing before it is of the same plan."""
+        return self.epoch == 0
 
     @property
     def n_bytes(self) -> int:

@@ -1,7 +1,8 @@
 """The complete checkpoints of a job: which are kept, what is owed of them, which one to restore.
 
 `CompletedCheckpoints` changes the rows with what they say, and returns the writes. Only the newest
-checkpoint can owe anything, because the next one is not completed before.
+checkpoint can owe anything, because the next one is not completed before; or the one before those
+that starts have adopted of it, which have prepared nothing.
 """
 
 from __future__ import annotations
@@ -66,22 +67,25 @@ class CompletedCheckpoints:
         return self._pointers.get(self.newest)
 
     def usable(self) -> Pointer | None:
-        """The newest that is not known to be damaged."""
-        whole = (p for p in reversed(self.pointers) if p.state != "damaged")
-        return next(whole, None)
+        """The newest that is not known to be damaged, and is of this plan."""
+        for pointer in reversed(self.pointers):
+            if pointer.state != "damaged":
+                return pointer
+            if pointer.adopted:
+                return None
+        return None
 
     def kept(self) -> tuple[int, ...]:
         """The checkpoints whose files stay."""
         return tuple(sorted(self._pointers))
 
     def owed(self) -> Pointer | None:
-        """The checkpoint that is complete, and not wholly published."""
-        found = self.pointer()
-        return found if found is not None and found.state == "complete" else None
+        """The newest checkpoint that is complete, and not wholly published."""
+        return next((p for p in reversed(self.pointers) if p.state == "complete"), None)
 
     def handles(self) -> Handles:
-        """What the newest complete checkpoint published, or still owes."""
-        found = self.pointer()
+        """What is still owed, or else what the newest complete checkpoint has published."""
+        found = self.owed() or self.pointer()
         return dict(found.handles) if found is not None else {}
 
     def abandoned(self, acks: Iterable[SnapshotAck], kept: Handles) -> CheckpointEffects:

@@ -180,6 +180,7 @@ class Restoration:
 
     def _none_left(self) -> CheckpointEffects:
         self._decided = True
-        told = "; ".join(f"checkpoint {p.checkpoint}: {p.reason}" for p in self._completed.pointers)
+        damaged = [p for p in self._completed.pointers if p.state == "damaged"]
+        told = "; ".join(f"checkpoint {p.checkpoint}: {p.reason}" for p in damaged)
         message = f"no checkpoint of the job is whole, so it can't go on: {told}"
         return [Fail(StorageError(message, job=self._job))]

@@ -28,7 +28,10 @@ _LAST, _CHECKPOINT, _FINAL, _DRAIN = "last", "checkpoint/", "final/", "drain"
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A complete checkpoint; `handles` is what is, or was, to be published, by node."""
+    """A complete checkpoint; `handles` is what is, or was, to be published, by node.
+
+    With one that is `adopted` another plan begins: those before it are of no use to it.
+    """
 
     checkpoint: int
     seal: Seal
@@ -40,6 +43,7 @@ class Pointer:
     seconds: float = 0.0
     reason: str = ""
     """Why it is damaged."""
+    adopted: bool = False
 
     @classmethod
     def of(cls, manifest: Manifest, seal: Seal, seconds: float) -> Pointer:
@@ -54,6 +58,7 @@ class Pointer:
             manifest.n_files,
             manifest.wall_us,
             seconds,
+            adopted=manifest.is_adopted,
         )
 
 
@@ -139,7 +144,7 @@ def _fields(pointer: Pointer) -> dict[str, Any]:
             for node, handles in pointer.handles
         ],
         "bytes": pointer.n_bytes, "files": pointer.n_files, "begun_us": pointer.begun_us,
-        "seconds": pointer.seconds, "reason": pointer.reason,
+        "seconds": pointer.seconds, "reason": pointer.reason, "adopted": pointer.adopted,
     }  # fmt: skip
 
 
@@ -157,4 +162,5 @@ def _pointer(fields: dict[str, Any]) -> Pointer:
         begun_us=fields["begun_us"],
         seconds=fields["seconds"],
         reason=fields["reason"],
+        adopted=fields.get("adopted", False),  # earlier releases adopt none
     )

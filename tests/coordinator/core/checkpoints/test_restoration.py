@@ -11,6 +11,7 @@ from fabric.checkpoint.manifest import (
     FINAL,
     Manifest,
 )
+from fabric.coordinator.core.checkpoints.rows import Pointer, last_row, pointer_row
 from fabric.coordinator.core.effects import (
     Abandon,
     Ended,
@@ -304,3 +305,51 @@ def test_a_job_that_stops_publishes_what_is_complete(job: Job) -> None:
     assert job.take(job.core.published(1, "sink", 13.0)) == []
     assert job.core.settled
     assert job.core.tick(100.0) == []
+
+
+# ---- checkpoints that a start has adopted, because its program has changed
+
+
+def adopted_job() -> tuple[Job, Manifest]:
+    """Checkpoint 1 is done, 2 still owes what the earlier program prepared, 3 is adopted of it."""
+    made = Job()
+    manifest = Manifest(job="job", checkpoint=3, epoch=0, run=0, wall_us=0, tasks=())
+    owed = Pointer(2, SEAL, "complete", (("renamed", (b"h0.2",)),))
+    pointers = (Pointer(1, SEAL, "published"), owed, Pointer.of(manifest, SEAL, 0.0))
+    writes = [last_row("job", 3), *(pointer_row("job", pointer) for pointer in pointers)]
+    made.core.restored([(write.key, write.value or b"") for write in writes])
+    made.rows = {write.key: write.value or b"" for write in writes}
+    return made, manifest
+
+
+def test_what_is_owed_before_a_start_that_adopts_is_published_first() -> None:
+    job, manifest = adopted_job()
+    assert job.take(job.core.restore(0.0)) == [
+        RemoveCheckpoints((1, 2, 3), 4), Publish(2, "renamed", (b"h0.2",)),
+    ]  # fmt: skip
+    assert not job.core.settled
+    assert job.take(job.core.published(2, "renamed", 1.0)) == [Verify(3, SEAL)]
+    assert job.take(job.core.restoration.verified(3, manifest, 2.0)) == [Restore(manifest)]
+    job.start()
+    assert job.complete(4, 10.0).checkpoint == 4
+
+
+def test_a_coordinator_that_starts_again_still_owes_it() -> None:
+    job, _ = adopted_job()
+    job.restart()
+    assert Publish(2, "renamed", (b"h0.2",)) in job.take(job.core.restore(0.0))
+    job.take(job.core.published(2, "renamed", 1.0))
+    job.restart()
+    assert job.take(job.core.restore(0.0)) == [
+        RemoveCheckpoints((1, 2, 3), 4), Verify(3, SEAL),
+    ]  # fmt: skip
+
+
+def test_nothing_before_an_adopted_checkpoint_is_restored() -> None:
+    """Its nodes are those of another program: their state would be lost without a word."""
+    job, _ = adopted_job()
+    job.take(job.core.restore(0.0))
+    job.take(job.core.published(2, "renamed", 1.0))
+    (fail,) = job.take(job.core.restoration.not_verified(3, DAMAGED, 2.0))
+    assert isinstance(fail, Fail)
+    assert fail.error.message.endswith("so it can't go on: checkpoint 3: job/2/state is damaged")

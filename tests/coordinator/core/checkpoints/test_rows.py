@@ -30,6 +30,7 @@ POINTERS = st.builds(
     begun_us=st.integers(0, 2**62),
     seconds=st.floats(0, 1e9),
     reason=st.text(max_size=9),
+    adopted=st.booleans(),
 )
 ACKS = st.builds(
     lambda task, data: SnapshotAck(
