@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
@@ -48,7 +49,7 @@ class Session(JobHost, Protocol):
     ) -> Job:
         """Check, plan and start; returns while it runs."""
 
-    def explain(self, plan: Plan) -> pb.ExplainReply:
+    def explain(self, plan: Plan, *, stream: StreamName | None = None) -> pb.ExplainReply:
         """What the coordinator would do with a plan; starts nothing."""
 
     def cached(self, plan: Plan) -> Scan:
@@ -86,10 +87,50 @@ class StreamName(NamedTuple):
 
     name: str
     on_existing: OnExisting = "continue"
+    restore: str = ""
+    renames: tuple[tuple[str, str], ...] = ()
+    drop: tuple[str, ...] = ()
+
+    def message(self) -> pb.StreamName:
+        """As it travels."""
+        from fabric.control import control_pb2 as pb
+
+        return pb.StreamName(**{**self._asdict(), "renames": dict(self.renames)})
+
+    def asked(self) -> StreamName:
+        """With what `restoring` asks for; only the first stream of its block is asked for it."""
+        if not _RESTORING:
+            return self
+        more = _RESTORING.pop()
+        return self._replace(
+            restore=more.restore, renames=self.renames + more.renames, drop=self.drop + more.drop
+        )
 
 
+_RESTORING: list[StreamName] = []
 _lock = threading.RLock()
 _open: list[Session] = []
+
+
+@contextmanager
+def restoring(asked: StreamName) -> Iterator[None]:
+    """In the block the first stream with a name goes on as if its program said so.
+
+    Raises
+    ------
+    PlanError
+        At the end: no stream with a name was started.
+    """
+    _RESTORING.append(asked)
+    try:
+        yield
+        if asked in _RESTORING:
+            raise PlanError(
+                f"no stream with a name was started, so {asked.restore!r} was not restored; write: "
+                'write_stream(…, name="clicks")'
+            )
+    finally:
+        _RESTORING.clear()
 
 
 def default_session() -> Session:

@@ -18,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fabric.clients.dataframe.session import StreamName
     from fabric.clients.job.host import JobHost
     from fabric.plan.nodes import Plan
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 class NotRun(BaseException):
     """This would have been run in `session`, None for wherever it may."""
 
-    def __init__(self, plan: Plan, session: JobHost | None) -> None:
+    def __init__(self, plan: Plan, session: JobHost | None, stream: StreamName | None) -> None:
         super().__init__()
-        self.plan, self.session = plan, session
+        self.plan, self.session, self.stream = plan, session, stream
 
 
 @dataclass(slots=True)
@@ -87,10 +88,13 @@ def _stops(block: DryRun, program: str) -> Callable[[FrameType, str, Any], Any]:
     return lambda frame, event, _: in_program if frame.f_code.co_filename == program else None
 
 
-def may_run(plan: Plan, session: JobHost | None) -> None:
-    """Called before a plan is run: raise `NotRun` in a `dry_run`."""
+def may_run(plan: Plan, session: JobHost | None, stream: StreamName | None = None) -> None:
+    """Called before a plan is run: raise `NotRun` in a `dry_run`.
+
+    `stream` is the name of a stream, and what was asked for with it.
+    """
     if _BLOCKS:
-        stopped = NotRun(plan, session)
+        stopped = NotRun(plan, session, stream)
         _BLOCKS[-1].stopped = _BLOCKS[-1].stopped or stopped
         raise stopped
 

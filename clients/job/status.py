@@ -32,14 +32,14 @@ else:
 
 
 def where_from(status: pb.JobStatus) -> str | None:
-    """The line that says where a named stream continues; None at its first start.
+    """The lines that say where a named stream continues, and with what changes; None: it begins.
 
     >>> origin = pb.StreamOrigin(name="clicks", start=1)
     >>> where_from(pb.JobStatus(stream=origin))
     'stream clicks begins again from its start: no checkpoint of it was complete'
     """
     origin = status.stream
-    if not origin.start:
+    if not origin.start and not origin.checkpoint:
         return None
     if not origin.checkpoint:
         return f"stream {origin.name} begins again from its start: no checkpoint of it was complete"
@@ -48,10 +48,12 @@ def where_from(status: pb.JobStatus) -> str | None:
     begun = datetime.fromtimestamp(origin.begun_s)
     day = "" if begun.date() == datetime.now().date() else f"{begun:%Y-%m-%d} "
     states = f"{origin.states or 'no'} state{'' if origin.states == 1 else 's'}"
-    return (
-        f"stream {origin.name} goes on from checkpoint {origin.checkpoint} of {day}"
+    savepoint = f"savepoint {origin.savepoint}, " if origin.savepoint else ""
+    first = (
+        f"stream {origin.name} goes on from {savepoint}checkpoint {origin.checkpoint} of {day}"
         f"{begun:%H:%M:%S}, {states}, {decimal(origin.bytes)}"
     )
+    return "\n".join([first, *(f"  {change}" for change in origin.changes)])
 
 
 class Status(_Message):

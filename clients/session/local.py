@@ -113,7 +113,7 @@ class EmbeddedSession(Session):
         given = plan if isinstance(plan, Plan) else plan.plan
         endless = is_endless(given.root)
         if endless:
-            may_run(given, self)
+            may_run(given, self, stream)
             _make_room(self._config.checkpointing(self._checkpoint).folder)
         job = super().submit(given, name, parallelism=parallelism, latency=latency, stream=stream)
         if endless and stream is None:

@@ -182,26 +182,27 @@ class Session(Readers, ABC):
         'two rows'
         """
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
-        may_run(given, self)
+        may_run(given, self, stream)
         wanted_us = self._latency_us if latency is None else latency_us(latency)
         if latency is not None and not is_endless(given.root):
             raise PlanError("latency is of streams, and this plan reads none; leave it out")
-        request = self._request(given, name, parallelism)
+        request = self._request(given, name, parallelism, stream)
         if wanted_us is not None:
             request.latency_us = wanted_us
-        if stream is not None:
-            request.stream.name, request.stream.on_existing = stream
         status = self._open_control().submit(request)
         self._keep(status.job_id, given)
         if (line := where_from(status)) is not None:
             print(line, file=sys.stderr)
         return Job(self, status, drops_late(given.root))
 
-    def explain(self, plan: Plan | DataFrame) -> pb.ExplainReply:
+    def explain(
+        self, plan: Plan | DataFrame, *, stream: StreamName | None = None
+    ) -> pb.ExplainReply:
         """What the coordinator would do with a plan; starts nothing.
 
         Texts: the ``plan`` as given and ``optimised``, its ``stages``, the ``rules`` that fired;
-        ``svg`` is a picture.
+        ``svg`` is a picture. Of a `stream` with a name also ``changes``, a line for each state that
+        it would go on with, and whether one is ``refused``.
 
         >>> import fabric
         >>> with fabric.connect() as session:
@@ -209,7 +210,7 @@ class Session(Readers, ABC):
         'scan_1: DataFrame(2 rows) -> a: int64'
         """
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
-        return self._open_control().explain(self._request(given, "", None))
+        return self._open_control().explain(self._request(given, "", None, stream))
 
     def jobs(self, last: int = 0) -> list[Job]:
         """The `last` jobs the coordinator remembers (0: all of them), oldest first.
@@ -461,7 +462,9 @@ class Session(Readers, ABC):
         if len(self._kept) > _KEPT_MAX:
             self.running_plans()
 
-    def _request(self, plan: Plan, name: str, parallelism: int | None) -> pb.SubmitRequest:
+    def _request(
+        self, plan: Plan, name: str, parallelism: int | None, stream: StreamName | None
+    ) -> pb.SubmitRequest:
         from fabric.plan.codec import encode
 
         wanted = _at_least_one(self.parallelism if parallelism is None else parallelism)
@@ -472,6 +475,7 @@ class Session(Readers, ABC):
             parallelism=wanted or 0,
             adaptive=self._adaptive,
             checkpoint=self._checkpoint,
+            stream=None if stream is None else stream.message(),
         )
 
     def __enter__(self) -> Session:

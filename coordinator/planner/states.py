@@ -1,23 +1,18 @@
 """Where the nodes of a stream keep their state, by what job and nodes were configured with.
 
-One job: what a task is told, `node_states`, what a person is told, `state_lines`, and what a
-checkpoint says of the plan that it is of, `node_records`.
+One job: what a task is told, `node_states`, and what a person is told, `state_lines`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
-from fabric.checkpoint.manifest import NodeRecord
 from fabric.config import CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.stages import Stage, StageGraph
-from fabric.plan.nodes import Node, NodeConfig, Sink, StageInput
+from fabric.plan.nodes import Node, NodeConfig, Sink
 from fabric.plan.walk import walk
 from fabric.state.column_stores import column_engine
-
-_TEXT_MAX = 500
 
 
 def node_states(
@@ -36,29 +31,6 @@ def node_states(
         in_files = _has_files(node, state)
         found[node.path] = pb.NodeState(state=state, bytes=room if in_files else None)
     return found
-
-
-def node_records(graph: StageGraph) -> tuple[NodeRecord, ...]:
-    """The nodes of a job's stream, by path: a checkpoint may hold state of each.
-
-    A later start compares them before it reads any state.
-    """
-    found: dict[str, NodeRecord] = {}
-    region = graph.stream_region
-    for stage in graph.stages:
-        if stage.region == region:
-            for node in walk(stage.root):
-                if node.path and not isinstance(node, StageInput):
-                    found[node.path] = NodeRecord(node.path, node.WIRE, _shortened(node.text()))
-    return tuple(found[path] for path in sorted(found))
-
-
-def _shortened(text: str) -> str:
-    """A step that may hold whole tables, such that two different ones stay different."""
-    if len(text) <= _TEXT_MAX:
-        return text
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:_TEXT_MAX]} ... ({digest})"
 
 
 def state_lines(graph: StageGraph, stage: Stage, config: CheckpointConfig) -> list[str]:

@@ -36,7 +36,7 @@ from fabric.coordinator.runtime.log import Log
 from fabric.coordinator.runtime.savepoints import Keeper, wanted_of
 from fabric.coordinator.submit.preparation import Prepared, prepare
 from fabric.coordinator.submit.splits import Surroundings
-from fabric.coordinator.submit.stream_names import Found
+from fabric.coordinator.submit.stream_names import Found, look_at
 from fabric.errors import PlanError
 from fabric.ids import new_id
 from fabric.security.tokens import Signer
@@ -80,7 +80,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         self._settle()
         with self._names.starting(request.stream, checkpoint, self._running) as found:
             prepared = self._prepare(request, found)
-            found.check_same(prepared.graph)
+            found.go_on(prepared.graph)
             return self._submitted(request, checkpoint, prepared, found)
 
     def _submitted(
@@ -114,7 +114,12 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
 
     def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
         """See `ControlApi.explain`."""
-        return self._prepare(request).explain(self._config.checkpointing(request.checkpoint))
+        checkpoint = self._config.checkpointing(request.checkpoint)
+        named = request.HasField("stream")
+        found = look_at(request.stream, checkpoint) if named else None
+        prepared = self._prepare(request, found)
+        upgrade = None if found is None else found.compare(prepared.graph)
+        return prepared.explain(checkpoint, upgrade)
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
         """See `ControlApi.watch`."""

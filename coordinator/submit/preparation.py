@@ -29,6 +29,7 @@ from fabric.coordinator.submit.facts import needed, source_facts
 from fabric.coordinator.submit.guard import check_allowed
 from fabric.coordinator.submit.splits import Surroundings, plan_splits, refuse_views
 from fabric.coordinator.submit.targets import check_sinks
+from fabric.coordinator.submit.upgrades import Upgrade
 from fabric.errors import ConfigError, PlanError
 from fabric.lru_cache import LruCache
 from fabric.operators.functions.trust import signed
@@ -62,8 +63,13 @@ class Prepared:
             self.encoded.append(tuple(map(_encoded, self.graph.stages)))
         return self.encoded[0]
 
-    def explain(self, checkpoint: CheckpointConfig) -> pb.ExplainReply:
-        """The plan as a person reads it; where its state lies is what `checkpoint` says."""
+    def explain(
+        self, checkpoint: CheckpointConfig, upgrade: Upgrade | None = None
+    ) -> pb.ExplainReply:
+        """The plan as a person reads it; where its state lies is what `checkpoint` says.
+
+        `upgrade` is what becomes of the state that a stream goes on with.
+        """
         return pb.ExplainReply(
             plan=tree(self.plan.root),
             rules=effects_text(self.fired),
@@ -71,6 +77,8 @@ class Prepared:
             optimised=tree(self.optimised.root),
             stages=graph_text(self.graph, partial(state_lines, self.graph, config=checkpoint)),
             svg=svg(self.optimised.root),
+            changes=[] if upgrade is None else map(str, upgrade.changes),
+            refused=upgrade is not None and upgrade.is_refused,
         )
 
 

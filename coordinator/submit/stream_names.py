@@ -1,64 +1,140 @@
-"""Streams that have a name: found again, held while they run, compared with what they were.
+"""Streams that have a name: found again, held while they run, gone on with where they were.
+
+    the name's record ─► its newest checkpoint, or restore= ─► the plan compared (`upgrades.py`)
+      ─► as it is, or adopted: a checkpoint of its own, whose nodes are those of the plan
 
 One job: `StreamNames`. A program that is run again submits its plan under the same name. That is
 another job, which goes on from the newest checkpoint that lies in storage: nothing else outlives an
-embedded coordinator. `check_same` refuses, before a byte of state is read, a plan that the state is
-not of.
+embedded coordinator. A plan that the state is not of is refused before a byte of state is read. One
+that has changed, and a savepoint, get a checkpoint that is adopted; a start that fails removes it.
 """
 
 from __future__ import annotations
 
-import re
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from fabric.checkpoint.manifest import Manifest, NodeRecord
-from fabric.checkpoint.names import HeldName, NameRecord
+from fabric.checkpoint.manifest import Manifest, Savepoint
+from fabric.checkpoint.names import HeldName, NameRecord, read_record
+from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.core.events import StreamStart
+from fabric.coordinator.planner.node_records import node_records, splits_of
 from fabric.coordinator.planner.stages import StageGraph
-from fabric.coordinator.planner.states import node_records
+from fabric.coordinator.submit.upgrades import Upgrade, upgrade
 from fabric.errors import ConfigError, DataError, FabricError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Sink, StreamScan, Watermark
-from fabric.plan.walk import walk
 
 ON_EXISTING = ("continue", "new", "fail")
-_GENERATED = re.compile(r".*_\d+")
-"""A path that no `.named(...)` gave, or that could be one of those."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
 """Kinds of nodes that keep a position, and no state of keys."""
-_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
     """What the earlier starts of a stream left, and the id of the job that starts it now."""
 
     job: str
     start: StreamStart
-    manifest: Manifest | None = None
+    asked: pb.StreamName
+    root: Path
+    source: Manifest | Savepoint | None = None
+    """What it goes on from."""
     is_new: bool = False
+    sinks: Mapping[str, str] = field(default_factory=dict)
+    """Where in `source` the sinks are that may owe output, by the paths that they had then."""
+    held: HeldName | None = None
+    """The name, while it starts."""
+    undo: Callable[[], None] | None = None
+    """What is to be done when the start fails."""
 
     @property
     def goes_on(self) -> str:
         """The id of its first job; empty when this is the first."""
         return "" if self.is_new else self.start.origin.state
 
-    def check_same(self, graph: StageGraph) -> None:
-        """Refuse a plan without a stream, and one that the state is not of; see `check_same`."""
-        name = self.start.origin.name
+    def compare(self, graph: StageGraph) -> Upgrade | None:
+        """What becomes of each state that it goes on with; None: it begins without any.
+
+        Raises
+        ------
+        PlanError
+            The plan reads no stream, or what was asked for names states that there are not.
+        """
+        asked = self.asked
         if graph.stream_region is None:
-            raise PlanError(f"{name!r} is the name of a stream, and this plan reads none")
-        if self.manifest is not None:
-            check_same(name, self.manifest, node_records(graph), splits_of(graph))
+            raise PlanError(f"{asked.name!r} is the name of a stream, and this plan reads none")
+        if self.source is None:
+            if asked.renames or asked.drop:
+                what = ", ".join(sorted([*asked.renames, *asked.drop]))
+                raise PlanError(
+                    "renames= and drop= are of states that a stream goes on with, and "
+                    f"{asked.name!r} begins without any, so there is no {what}; leave them out"
+                )
+            return None
+        return upgrade(
+            self.manifest, node_records(graph), splits_of(graph), renames=asked.renames,
+            drop=asked.drop, with_sinks=not self.is_new,
+        )  # fmt: skip
+
+    def go_on(self, graph: StageGraph) -> None:
+        """Make ready what the job goes on from; `PlanError`: the state is not of this plan."""
+        found = self.compare(graph)
+        if found is None:
+            return
+        manifest, origin = self.manifest, self.start.origin
+        found.check(self.asked.name, manifest)
+        sinks = self._owing(found)
+        origin.changes.extend(found.lines)
+        if found.is_plain and not self.is_new:
+            return
+        number, state = self.start.last + 1, origin.state
+        if self.held is not None and self.held.record is not None:
+            self.held.write(replace(self.held.record, sinks=sinks))
+        storage = FolderStorage(self.root)
+        self.undo = (
+            partial(storage.remove_job, state) if self.is_new
+            else partial(storage.remove, state, number)
+        )  # fmt: skip
+        made, seal = Savepoints(self.root).adopt(
+            self.source or manifest, found.paths, job=state, checkpoint=number,
+            nodes=node_records(graph), wall_us=manifest.wall_us,
+        )  # fmt: skip
+        before = [
+            replace(p, handles=tuple((found.paths[node] or node, h) for node, h in p.handles))
+            if p.state == "complete" else p
+            for p in self.start.pointers
+        ]  # fmt: skip
+        self.start = StreamStart(origin, number, (*before, Pointer.of(made, seal, 0.0)))
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of the checkpoint that it goes on from."""
+        assert self.source is not None
+        return self.source if isinstance(self.source, Manifest) else self.source.manifest
+
+    def _owing(self, found: Upgrade) -> dict[str, str]:
+        """Where the sinks are now whose output may not be out yet."""
+        owed = next((p for p in self.start.pointers if p.state == "complete"), None)
+        for node, _ in owed.handles if owed is not None else ():
+            if found.paths.get(node) is None:
+                assert owed is not None
+                raise PlanError(
+                    f"the sink {node} of the stream {self.asked.name!r} may owe the output of "
+                    f"checkpoint {owed.checkpoint}, and the program has it no more: rows would be "
+                    "lost. Run the earlier program once more and stop it with a savepoint, whose "
+                    "output is out; then start this one with restore="
+                )
+        paths = {old: found.paths.get(now) for old, now in self.sinks.items()}
+        return {old: now for old, now in paths.items() if now is not None}
 
 
 Running = Callable[[str, str], str]
@@ -83,11 +159,11 @@ class StreamNames:
         ------
         ConfigError
             The stream runs already, or has run and shall not go on.
+        NotFoundError
+            There is no such savepoint.
         DataError, StorageError
             What says where it goes on is damaged, or can't be read.
         """
-        if asked.on_existing not in ON_EXISTING:
-            raise ConfigError(f"on_existing is one of {ON_EXISTING}, got {asked.on_existing!r}")
         root = Path(config.folder)
         if job := running(config.folder, asked.name):
             raise ConfigError(
@@ -96,13 +172,20 @@ class StreamNames:
                 job=job,
             )
         held = HeldName(root, asked.name)
-        before = held.record
+        before, found = held.record, None
         try:
-            found = _found(held, FolderStorage(root), asked)
+            found = look(before, root, asked)
+            found.held = held
+            if not found.is_new:
+                last = FolderStorage(root).begin_again(found.goes_on)
+                found.start = replace(found.start, last=last)
             origin = found.start.origin
-            held.write(NameRecord(held.name, origin.state, origin.start + 1))
+            held.write(NameRecord(held.name, origin.state, origin.start + 1, sinks=found.sinks))
             yield found
         except BaseException:
+            if found is not None and found.undo is not None:
+                with suppress(FabricError):  # the first error is the one to tell
+                    found.undo()
             if held.record != before:
                 held.write(before) if before is not None else held.drop()
             held.close()
@@ -139,13 +222,37 @@ class StreamNames:
             self._held.clear()
 
 
-def _found(held: HeldName, storage: FolderStorage, asked: pb.StreamName) -> Found:
-    record, name = held.record, held.name
+def look_at(asked: pb.StreamName, config: CheckpointConfig) -> Found:
+    """What a stream would go on from now, whoever runs it; see `look`."""
+    root = Path(config.folder)
+    return look(read_record(root, asked.name), root, asked)
+
+
+def look(record: NameRecord | None, root: Path, asked: pb.StreamName) -> Found:
+    """What a stream would go on from; nothing is changed. See `StreamNames.starting`."""
+    if asked.on_existing not in ON_EXISTING:
+        raise ConfigError(f"on_existing is one of {ON_EXISTING}, got {asked.on_existing!r}")
+    savepoint = Savepoints(root).load(asked.restore) if asked.restore else None
     if record is None or asked.on_existing == "new":
         job = new_id("job")
         start = 0 if record is None else record.starts
-        origin = pb.StreamOrigin(name=name, start=start, state=job)
-        return Found(job, StreamStart(origin), is_new=True)
+        origin = pb.StreamOrigin(name=asked.name, start=start, state=job)
+        found = Found(job, StreamStart(origin), asked, root, savepoint, is_new=True)
+    else:
+        found = _left(record, root, asked)
+        if savepoint is not None:
+            _check_newest(found, record, savepoint)
+            found.start = replace(
+                found.start, pointers=tuple(map(_published, found.start.pointers))
+            )  # what is in a savepoint was published
+    if found.source is not None:
+        _tell(found.start.origin, found.manifest, savepoint)
+    return found
+
+
+def _left(record: NameRecord, root: Path, asked: pb.StreamName) -> Found:
+    """What the earlier starts of a name left, if it may go on."""
+    name, storage = record.name, FolderStorage(root)
     numbers = storage.checkpoints(record.state)
     if numbers and asked.on_existing == "fail":
         raise ConfigError(
@@ -159,108 +266,85 @@ def _found(held: HeldName, storage: FolderStorage, asked: pb.StreamName) -> Foun
             'closed, so it can\'t go on. on_existing="new" begins anew; or give another name=',
             job=record.state,
         )
-    pointers, manifest = _pointers(storage, record, numbers)
+    manifests = [(each, _pointer(storage, record, each)) for each in numbers]
     origin = pb.StreamOrigin(name=name, start=record.starts, state=record.state)
-    if manifest is not None:
-        origin.checkpoint, origin.begun_s = manifest.checkpoint, manifest.wall_us / 1e6
-        origin.bytes = manifest.n_bytes
-        origin.states = n_states(manifest)
-    last = storage.begin_again(record.state)
-    return Found(new_id("job"), StreamStart(origin, last, pointers), manifest)
+    found = Found(new_id("job"), StreamStart(origin), asked, root)
+    if not manifests:
+        return found
+    pointers = [pointer for _, (_, pointer) in manifests]
+    found.source = manifests[-1][1][0]
+    # all before the newest are published, or it would not be complete; unless a start has made it
+    owing = max((i for i, p in enumerate(pointers) if not p.adopted), default=-1)
+    if owing >= 0:
+        sinks = {node: node for node, _ in pointers[owing].handles}
+        if owing < len(pointers) - 1:
+            sinks = {old: record.sinks[old] for old in sinks if old in record.sinks}
+        handles = tuple((sinks[n], each) for n, each in pointers[owing].handles if n in sinks)
+        owed = replace(pointers[owing], handles=handles)
+        pointers[owing] = owed if handles else _published(owed)
+        found.sinks = sinks
+    older = map(_published, pointers[: max(0, owing)])
+    found.start = StreamStart(origin, 0, (*older, *pointers[max(0, owing) :]))
+    return found
 
 
-def _pointers(
-    storage: FolderStorage, record: NameRecord, numbers: list[int]
-) -> tuple[tuple[Pointer, ...], Manifest | None]:
-    """What is said of the checkpoints with these numbers, and the newest one's manifest.
+def _pointer(storage: FolderStorage, record: NameRecord, number: int) -> tuple[Manifest, Pointer]:
+    try:
+        manifest, seal = storage.sealed(record.state, number)
+    except DataError as error:
+        raise DataError(
+            f"the stream {record.name!r} can't go on: {error.message}. What its sinks had put out "
+            'since an older checkpoint is not known without it; on_existing="new" begins anew',
+            job=record.state,
+        ) from error
+    return manifest, Pointer.of(manifest, seal, 0.0)
 
-    The newest may not be published wholly; all before it are, or it would not be complete.
-    """
-    pointers: list[Pointer] = []
-    manifest = None
-    for number in numbers:
-        try:
-            manifest, seal = storage.sealed(record.state, number)
-        except DataError as error:
-            raise DataError(
-                f"the stream {record.name!r} can't go on: {error.message}. What its sinks had put "
-                'out since an older checkpoint is not known without it; on_existing="new" begins '
-                "anew",
-                job=record.state,
-            ) from error
-        pointers.append(Pointer.of(manifest, seal, 0.0))
-    older = (replace(pointer, state="published") for pointer in pointers[:-1])
-    return (*older, *pointers[-1:]), manifest
+
+def _published(pointer: Pointer) -> Pointer:
+    return replace(pointer, state="published")
+
+
+def _check_newest(found: Found, record: NameRecord, savepoint: Savepoint) -> None:
+    """Refuse a savepoint that the stream has gone on from, or that is of another one."""
+    anew = (
+        'on_existing="new" begins a stream of its own with it, whose target is another one or '
+        "holds nothing"
+    )
+    saved = savepoint.manifest
+    if isinstance(found.source, Manifest):
+        there = found.source
+        is_it = (there.job, there.checkpoint) == (saved.job, saved.checkpoint)
+        if is_it or (there.is_adopted and _content(there) <= _content(saved)):
+            return
+    if savepoint.stream != record.name:
+        whose = f"of the stream {savepoint.stream!r}" if savepoint.stream else "of no named stream"
+        raise ConfigError(
+            f"the savepoint {savepoint.name!r} is {whose}, and a stream {record.name!r} has state "
+            f"of its own; {anew}, or give another name=",
+            job=record.state,
+        )
+    raise ConfigError(
+        f"the stream {record.name!r} has gone on since the savepoint {savepoint.name!r}, and its "
+        f"sinks have put out rows since, which would come again; {anew}. Without restore= it goes "
+        "on where it was stopped",
+        job=record.state,
+    )
+
+
+def _content(manifest: Manifest) -> set[object]:
+    """What is in a checkpoint, whatever its nodes are called."""
+    return {(task.task, task.files, task.positions) for task in manifest.tasks}
+
+
+def _tell(origin: pb.StreamOrigin, manifest: Manifest, savepoint: Savepoint | None) -> None:
+    """What people hear of the checkpoint that a stream goes on from."""
+    origin.checkpoint, origin.begun_s = manifest.checkpoint, manifest.wall_us / 1e6
+    origin.bytes = manifest.n_bytes
+    origin.states = n_states(manifest)
+    origin.savepoint = "" if savepoint is None else savepoint.name
 
 
 def n_states(manifest: Manifest) -> int:
     """How many nodes have kept something of their own in a checkpoint, positions apart."""
     holding = {task.node for task in manifest.tasks if task.files}
     return sum(n.path in holding and n.kind not in _STATELESS for n in manifest.nodes)
-
-
-def splits_of(graph: StageGraph) -> dict[str, set[str]]:
-    """The splits of each source that knows all of its own before it starts, by its path."""
-    scans = {
-        node.scan_id: node.path
-        for stage in graph.stages
-        for node in walk(stage.root)
-        if isinstance(node, StreamScan) and not node.source.FINDS_SPLITS
-    }
-    found: dict[str, set[str]] = {path: set() for path in scans.values()}
-    for task in (task for stage in graph.stages for task in stage.splits):
-        for scan, splits in task:
-            if scan in scans:
-                found[scans[scan]].update(split.uri for split in splits)
-    return found
-
-
-def check_same(
-    name: str, manifest: Manifest, nodes: Iterable[NodeRecord], splits: Mapping[str, Set[str]]
-) -> None:
-    """Refuse a plan that the state in a checkpoint does not belong to.
-
-    Each node with state must be there, with the same path and the same step. A generated number in
-    a path does not tell two equal steps apart. A source may have other options and more splits, but
-    not fewer.
-
-    Raises
-    ------
-    PlanError
-        It names each node that differs, and what can be done.
-    """
-    now = {node.path: node for node in nodes}
-    kept = manifest.kept()
-    wrong = []
-    for old in kept:
-        new = now.get(old.path)
-        if new is None:
-            wrong.append(f"{old.path}, {old.text}, is not in the plan any more")
-        elif new.kind != old.kind or (old.kind != StreamScan.WIRE and new.text != old.text):
-            wrong.append(f"{old.path} was {old.text}, and is {new.text}")
-        elif old.path in splits and (
-            gone := manifest.positions(old.path).keys() - splits[old.path]
-        ):
-            wrong.append(f"{old.path} has no split {min(gone)} any more, {old.text} had one")
-    if not wrong and tuple(sorted(now.values(), key=lambda node: node.path)) != manifest.nodes:
-        wrong = _equal_steps(kept)
-    if wrong:
-        shown = "; ".join(wrong[:_SHOWN])
-        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-        raise PlanError(
-            f"the stream {name!r} can't go on from checkpoint {manifest.checkpoint}: its program "
-            f"has changed. {shown}{more}. Run the program that it was, or begin anew with "
-            'on_existing="new"',
-            job=manifest.job,
-        )
-
-
-def _equal_steps(kept: Sequence[NodeRecord]) -> list[str]:
-    """Nodes that only a generated number tells apart, in a plan that has changed."""
-    alike = Counter((old.kind, old.text) for old in kept if _GENERATED.fullmatch(old.path))
-    return [
-        f"{old.path}, {old.text}, is one of {alike[old.kind, old.text]} equal steps: give each its "
-        'own .named("...") before the plan changes'
-        for old in kept
-        if alike[old.kind, old.text] > 1
-    ]

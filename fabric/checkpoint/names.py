@@ -15,8 +15,9 @@ import fcntl
 import json
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fabric.checkpoint.files import Files, reading, writing
@@ -31,15 +32,22 @@ VERSION = 1
 class NameRecord:
     """The state of the stream `name` is that of the job `state`, which was started `starts` times.
 
-    `ended`: its sources came to their end, so all of its windows are closed.
+    `ended`: its sources came to their end, so all of its windows are closed. `sinks`: where the
+    sinks are now whose output may be owed since before a start that changed the program, by the
+    paths that they had then.
     """
 
     name: str
     state: str
     starts: int = 0
     ended: bool = False
+    sinks: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sinks, dict) or not all(
+            isinstance(path, str) for pair in self.sinks.items() for path in pair
+        ):
+            raise TypeError("sinks must be paths by paths")
         if not isinstance(self.name, str) or not isinstance(self.state, str) or not self.state:
             raise TypeError("name and state must be texts")
         if type(self.starts) is not int or self.starts < 0 or type(self.ended) is not bool:
@@ -61,7 +69,7 @@ class HeldName:
             self._lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._take()
-            self.record = self._read()
+            self.record = read_record(root, name, self._files)
         except BaseException:
             self.close()
             raise
@@ -105,30 +113,34 @@ class HeldName:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
 
-    def _read(self) -> NameRecord | None:
-        where = str(self._path.relative_to(self._root))
-        if self._path.name not in self._files.names(self._path.parent):
-            return None
-        with reading(self._files, self._root, self._path):
-            data = self._files.read(self._path)
+
+def read_record(root: Path, name: str, files: Files | None = None) -> NameRecord | None:
+    """What is known of a name, whoever runs its stream; None: nothing."""
+    files = files or Files()
+    path = root / NAMES / f"{plain(check_stream_name(name))}.json"
+    where = str(path.relative_to(root))
+    with reading(files, root, path):
         try:
-            found = json.loads(data)
-            version = found.pop("version")
-            record = NameRecord(**found) if version == VERSION else None
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise DataError(
-                f"{where} in the checkpoint folder is damaged: {error}. It says which job the "
-                f"state of the stream {self.name!r} belongs to; restore it, or remove it to begin "
-                "anew"
-            ) from error
-        if record is None:
-            raise DataError(
-                f"{where} in the checkpoint folder has format {version}, this Fabric reads format "
-                f"{VERSION}; use the release that wrote it, or a newer one"
-            )
-        if record.name != self.name:  # two names that a digest can't tell apart
-            raise DataError(f"{where} is of the stream {record.name!r}, not of {self.name!r}")
-        return record
+            data = files.read(path)
+        except FileNotFoundError:
+            return None
+    try:
+        found = json.loads(data)
+        version = found.pop("version")
+        record = NameRecord(**found) if version == VERSION else None
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise DataError(
+            f"{where} in the checkpoint folder is damaged: {error}. It says which job the state "
+            f"of the stream {name!r} belongs to; restore it, or remove it to begin anew"
+        ) from error
+    if record is None:
+        raise DataError(
+            f"{where} in the checkpoint folder has format {version}, this Fabric reads format "
+            f"{VERSION}; use the release that wrote it, or a newer one"
+        )
+    if record.name != name:  # two names that a digest can't tell apart
+        raise DataError(f"{where} is of the stream {record.name!r}, not of {name!r}")
+    return record
 
 
 def check_stream_name(name: str) -> str:

@@ -162,6 +162,15 @@ class FolderStorage:
                     self._remove_checkpoint(checkpoint_folder(self._root, job, checkpoint))
             self._remove_unshared(folder / SHARED)
 
+    def remove(self, job: str, checkpoint: int) -> None:
+        """Remove one checkpoint, if it is there."""
+        folder = self._root / plain(job)
+        with writing(self._root, folder):
+            path = checkpoint_folder(self._root, job, checkpoint)
+            if path.name in self._names(folder):
+                self._remove_checkpoint(path)
+            self._remove_unshared(folder / SHARED)
+
     def remove_job(self, job: str) -> None:
         """Remove all of a job."""
         folder = self._root / plain(job)

@@ -809,15 +809,28 @@ class SubmitRequest(_message.Message):
     def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamName, _Mapping]] = ...) -> None: ...
 
 class StreamName(_message.Message):
-    __slots__ = ("name", "on_existing")
+    __slots__ = ("name", "on_existing", "restore", "renames", "drop")
+    class RenamesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     ON_EXISTING_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_FIELD_NUMBER: _ClassVar[int]
+    RENAMES_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
     name: str
     on_existing: str
-    def __init__(self, name: _Optional[str] = ..., on_existing: _Optional[str] = ...) -> None: ...
+    restore: str
+    renames: _containers.ScalarMap[str, str]
+    drop: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., on_existing: _Optional[str] = ..., restore: _Optional[str] = ..., renames: _Optional[_Mapping[str, str]] = ..., drop: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StreamOrigin(_message.Message):
-    __slots__ = ("name", "checkpoint", "begun_s", "states", "bytes", "start", "state")
+    __slots__ = ("name", "checkpoint", "begun_s", "states", "bytes", "start", "state", "savepoint", "changes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     BEGUN_S_FIELD_NUMBER: _ClassVar[int]
@@ -825,6 +838,8 @@ class StreamOrigin(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    SAVEPOINT_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     name: str
     checkpoint: int
     begun_s: float
@@ -832,7 +847,9 @@ class StreamOrigin(_message.Message):
     bytes: int
     start: int
     state: str
-    def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., begun_s: _Optional[float] = ..., states: _Optional[int] = ..., bytes: _Optional[int] = ..., start: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
+    savepoint: str
+    changes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., begun_s: _Optional[float] = ..., states: _Optional[int] = ..., bytes: _Optional[int] = ..., start: _Optional[int] = ..., state: _Optional[str] = ..., savepoint: _Optional[str] = ..., changes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
     __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder", "state_memory")
@@ -873,20 +890,24 @@ class Adaptive(_message.Message):
     def __init__(self, enabled: _Optional[bool] = ..., broadcast_bytes: _Optional[int] = ..., target_bytes: _Optional[int] = ..., tiny_bytes: _Optional[int] = ..., skew_factor: _Optional[float] = ...) -> None: ...
 
 class ExplainReply(_message.Message):
-    __slots__ = ("plan", "optimised", "stages", "svg", "rules", "rules_verbose")
+    __slots__ = ("plan", "optimised", "stages", "svg", "rules", "rules_verbose", "changes", "refused")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     OPTIMISED_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     SVG_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
     RULES_VERBOSE_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     plan: str
     optimised: str
     stages: str
     svg: str
     rules: str
     rules_verbose: str
-    def __init__(self, plan: _Optional[str] = ..., optimised: _Optional[str] = ..., stages: _Optional[str] = ..., svg: _Optional[str] = ..., rules: _Optional[str] = ..., rules_verbose: _Optional[str] = ...) -> None: ...
+    changes: _containers.RepeatedScalarFieldContainer[str]
+    refused: bool
+    def __init__(self, plan: _Optional[str] = ..., optimised: _Optional[str] = ..., stages: _Optional[str] = ..., svg: _Optional[str] = ..., rules: _Optional[str] = ..., rules_verbose: _Optional[str] = ..., changes: _Optional[_Iterable[str]] = ..., refused: _Optional[bool] = ...) -> None: ...
 
 class JobRequest(_message.Message):
     __slots__ = ("job_id",)

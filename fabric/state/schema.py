@@ -142,6 +142,25 @@ def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
 
 
+def stored_text(state: Stored) -> str:
+    """A state as text, for whoever compares plans; `read_stored` is the way back.
+
+    >>> state = Stored(number=0, name="n", kind="value", keys=pa.schema({"k": "int8"}),
+    ...     dtype=pa.int32(), key_dtype=None, fold="", ages=False)
+    >>> read_stored(stored_text(state)) == state
+    True
+    """
+    return json.dumps(_state_json(state), sort_keys=True)
+
+
+def read_stored(text: str) -> Stored:
+    """What `stored_text` wrote; anything else is a `StorageError`."""
+    try:
+        return _state(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise StorageError(f"what is said of a state is damaged: {error!r}") from error
+
+
 def check_states(header: Header, specs: Sequence[StateSpec], dropped: Sequence[str]) -> None:
     """Refuse stored states that are not declared any more, or go with nothing that is."""
     declared = {spec.name: spec for spec in specs}
@@ -163,16 +182,18 @@ def conversion(stored: Stored, spec: StateSpec) -> Convert | None:
     StateSchemaError
         If the state can't go on as it is declared now.
     """
-    now = Stored.of(spec, stored.number)
+    check_change(stored, Stored.of(spec, stored.number))
+    return None if stored.dtype == spec.dtype else _converter(stored.dtype, spec)
+
+
+def check_change(stored: Stored, now: Stored) -> None:
+    """Refuse a state of now that what was stored can't become, see `conversion`."""
     for what in ("kind", "keys", "key_dtype", "fold", "ages"):
         old, new = getattr(stored, what), getattr(now, what)
         if (old.types != new.types) if what == "keys" else (old != new):
-            raise _refused(spec.name, _WORDS[what], _shown(old), _shown(new))
-    if stored.dtype == spec.dtype:
-        return None
-    if not widens(stored.dtype, spec.dtype):
-        raise _refused(spec.name, "values", str(stored.dtype), str(spec.dtype))
-    return _converter(stored.dtype, spec)
+            raise _refused(now.name, _WORDS[what], _shown(old), _shown(new))
+    if not widens(stored.dtype, now.dtype):
+        raise _refused(now.name, "values", str(stored.dtype), str(now.dtype))
 
 
 def widens(old: pa.DataType, new: pa.DataType) -> bool:

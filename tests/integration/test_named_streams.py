@@ -195,19 +195,17 @@ def test_a_new_stream_is_refused_where_the_old_one_wrote(session: Session, tmp_p
 def test_a_program_that_has_changed_is_refused(session: Session, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    def counts(seconds: int, rows_per_s: int = 0) -> DataFrame:
+    def counts(rows_per_s: int = 0) -> DataFrame:
         made = streams.generator(n_rows=4_000, rows_per_s=rows_per_s, session=session)
         timed = made.with_watermark("ts").group_by("key")
-        return timed.window(f"{seconds} seconds").count().named("counts")
+        return timed.window("1 second").count().named("counts")
 
-    job = counts(1, 500).write_stream(out, name="changed")
+    job = counts(500).write_stream(out, name="changed")
     wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
     job.cancel()
-    with pytest.raises(PlanError, match=r"counts was .*1 second.*, and is .*2 seconds"):
-        counts(2, 2_000).write_stream(out, name="changed")
-    with pytest.raises(PlanError, match=r"counts, .*, is not in the plan any more"):
+    with pytest.raises(PlanError, match=r"counts: refused: no step of the program goes on with"):
         rows(session).write_stream(out, name="changed")
-    counts(1).write_stream(out, name="changed").wait()
+    counts().write_stream(out, name="changed").wait()
     assert sum(fabric.read_parquet(out).collect()["count"].to_pylist()) == 4_000
 
 

@@ -6,6 +6,7 @@ check. The other verbs work on streams as they do on tables, unless they need an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, get_args
 
@@ -251,6 +252,9 @@ class StreamVerbs(Verbs):
         parallelism: int | None = None,
         latency: Length | None = None,
         on_existing: OnExisting = "continue",
+        restore: str | os.PathLike[str] = "",
+        renames: Mapping[str, str] | None = None,
+        drop: str | Sequence[str] = (),
     ) -> Job:
         """Start a job that writes the stream until it ends or is cancelled; returns at once.
 
@@ -274,6 +278,13 @@ class StreamVerbs(Verbs):
         on_existing
             When a stream of that name has run before: ``continue`` goes on, ``new`` begins anew and
             leaves the old checkpoints where they are, ``fail`` refuses.
+        restore
+            A savepoint to begin with, by its name or the absolute path of its folder. The stream is
+            a new one, or one that has not gone on since; or begin anew with ``on_existing="new"``.
+        renames, drop
+            Where the program has changed since: new names of steps by old ones, as
+            ``{"totals": "late_totals"}``, and steps whose state is to be left behind. They are for
+            one start: what they name is there no more at the next one.
         latency
             How long a row may be gathered with others on its way to the target, as ``"1 second"``:
             more is cheaper. Default: that of the session (`fabric.connect`). Files are seen with
@@ -285,7 +296,9 @@ class StreamVerbs(Verbs):
             Nothing has been written; it says what the target holds, or how the program differs from
             the one whose checkpoint it would go on from.
         ConfigError
-            A stream of that name is running, or has come to its end.
+            A stream of that name is running, has come to its end, or has gone on since `restore`.
+        NotFoundError
+            There is no savepoint `restore`.
 
         Examples
         --------
@@ -303,7 +316,7 @@ class StreamVerbs(Verbs):
         root = written[0] if len(written) == 1 else nodes.Union(tuple(written))
         label = name or f"write stream {_place(written[0].target)}"
         choice(on_existing, get_args(OnExisting), "write_stream", "on_existing")
-        stream = StreamName(name, on_existing) if name else None
+        stream = _stream_name(name, on_existing, restore, renames or {}, drop)
         return self._with(frames[1:], root)._submitted(label, parallelism, latency, stream)
 
     # ---- helpers
@@ -321,6 +334,29 @@ class StreamVerbs(Verbs):
 
     def _closing(self, keys: Sequence[plan.Expr]) -> str:
         return closing(keys, self._stream) if self._stream.timed else ""
+
+
+def _stream_name(
+    name: str, on_existing: OnExisting, restore: str | os.PathLike[str],
+    renames: Mapping[str, str], drop: str | Sequence[str],
+) -> StreamName | None:  # fmt: skip
+    dropped = (drop,) if isinstance(drop, str) else tuple(drop)
+    texts = [*renames, *renames.values(), *dropped]
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise PlanError(
+            'renames= and drop= name steps, as renames={"old": "new"} and drop=["old"], got '
+            f"{wrong[0]!r}"
+        )
+    given = {"restore": restore, "renames": renames, "drop": dropped}
+    if not name:
+        if used := [what for what, value in given.items() if value]:
+            raise PlanError(
+                f"{used[0]}= is for a stream whose state has a name; give it one: "
+                'write_stream(…, name="clicks")'
+            )
+        return None
+    asked = tuple(sorted(renames.items()))
+    return StreamName(name, on_existing, os.fspath(restore), asked, dropped).asked()
 
 
 def _place(target: Any) -> str:

@@ -34,8 +34,9 @@ from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.latency import shares
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
+from fabric.coordinator.planner.node_records import node_records
 from fabric.coordinator.planner.stages import Key
-from fabric.coordinator.planner.states import node_records, node_states
+from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
 
 

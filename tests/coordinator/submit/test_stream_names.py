@@ -1,15 +1,15 @@
-"""What a stream with a name goes on from, and which plans its state is not of."""
+"""What a stream with a name goes on from; `test_upgrades.py` has which plans its state is of."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fabric.checkpoint.manifest import (
     FINAL,
-    FileRecord,
     Manifest,
     NodeRecord,
     SinkHandle,
@@ -19,98 +19,10 @@ from fabric.checkpoint.names import HeldName, NameRecord
 from fabric.checkpoint.storage import FolderStorage
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.submit.stream_names import StreamNames, check_same
+from fabric.coordinator.submit.stream_names import StreamNames
 from fabric.errors import ConfigError, DataError, PlanError
 
-FILE = FileRecord("rows", 1, 1)
-SCAN = NodeRecord("stream_scan_1", "stream_scan", "streams.generator()")
 SINK = NodeRecord("sink_1", "sink", '.write_stream("/out")')
-COUNTS = NodeRecord("counts", "stream_aggregate", '.window("1 second").count()')
-TOP_1 = NodeRecord("top_n_1", "top_n", ".top_n(3)")
-TOP_2 = NodeRecord("top_n_2", "top_n", ".top_n(3)")
-SPLITS = {"stream_scan_1": {"0", "1"}}
-
-
-def manifest(*nodes: NodeRecord, kept: tuple[NodeRecord, ...] | None = None) -> Manifest:
-    """Of a plan of these nodes, each of which has kept something, unless others are named."""
-    tasks = []
-    for node in sorted(nodes if kept is None else kept, key=lambda node: node.path):
-        if node.kind == "stream_scan":
-            tasks.append(TaskSnapshot(node.path, 0, 0, range(1), positions=(("0", b"7"),)))
-        else:
-            tasks.append(TaskSnapshot(node.path, 0, 0, range(1), (FILE,)))
-    return Manifest(
-        job="job-1", checkpoint=5, epoch=1, run=0, wall_us=0, tasks=tuple(tasks),
-        nodes=tuple(sorted(nodes, key=lambda node: node.path)),
-    )  # fmt: skip
-
-
-def changed(node: NodeRecord, **fields: str) -> NodeRecord:
-    return NodeRecord(**{"path": node.path, "kind": node.kind, "text": node.text, **fields})
-
-
-WHOLE = (SCAN, COUNTS, SINK)
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        WHOLE,
-        (changed(SCAN, text="streams.generator(rows_per_s=5)"), COUNTS, SINK),
-        (*WHOLE, NodeRecord("filter_1", "filter", ".filter(col('a') > 0)")),
-    ],
-)
-def test_plans_that_the_state_is_of(nodes: tuple[NodeRecord, ...]) -> None:
-    check_same("clicks", manifest(*WHOLE), nodes, SPLITS)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "splits", "says"),
-    [
-        ((SCAN, SINK), SPLITS, r"counts, \.window\(.*, is not in the plan any more"),
-        ((SCAN, changed(COUNTS, path="count"), SINK), SPLITS, "counts, .* is not in the plan"),
-        (
-            (SCAN, changed(COUNTS, text='.window("2 seconds").count()'), SINK), SPLITS,
-            r"counts was .*1 second.*, and is .*2 seconds",
-        ),
-        ((SCAN, changed(COUNTS, kind="top_n"), SINK), SPLITS, "counts was "),
-        ((changed(SCAN, kind="scan"), COUNTS, SINK), SPLITS, "stream_scan_1 was "),
-        ((COUNTS, SINK), {}, "stream_scan_1, .*, is not in the plan any more"),
-        (
-            (SCAN, COUNTS, changed(SINK, text='.write_stream("/elsewhere")')), SPLITS,
-            "sink_1 was .*/out.*, and is .*/elsewhere",
-        ),
-        (WHOLE, {"stream_scan_1": {"1"}}, "stream_scan_1 has no split 0 any more"),
-    ],
-)  # fmt: skip
-def test_plans_that_it_is_not_of(
-    nodes: tuple[NodeRecord, ...], splits: dict[str, set[str]], says: str
-) -> None:
-    with pytest.raises(PlanError, match=says) as caught:
-        check_same("clicks", manifest(*WHOLE), nodes, splits)
-    assert "the stream 'clicks' can't go on from checkpoint 5" in str(caught.value)
-    assert 'on_existing="new"' in str(caught.value)
-
-
-def test_what_has_kept_nothing_may_go() -> None:
-    old = manifest(*WHOLE, TOP_1, kept=WHOLE)
-    check_same("clicks", old, WHOLE, SPLITS)
-
-
-def test_numbers_do_not_tell_equal_steps_apart() -> None:
-    old = manifest(SCAN, TOP_1, TOP_2)
-    check_same("clicks", old, (SCAN, TOP_1, TOP_2), SPLITS)
-    grown = (SCAN, TOP_1, TOP_2, COUNTS)
-    with pytest.raises(PlanError, match=r"top_n_1, .* one of 2 equal steps: .* \.named"):
-        check_same("clicks", old, grown, SPLITS)
-    named = [changed(TOP_1, path="a"), changed(TOP_2, path="b")]
-    check_same("clicks", manifest(SCAN, *named), (*named, COUNTS, SCAN), SPLITS)
-
-
-def test_only_some_of_many_differences_are_told() -> None:
-    many = tuple(changed(COUNTS, path=f"counts {number}") for number in range(9))
-    with pytest.raises(PlanError, match=r"; and 4 more\. Run the program"):
-        check_same("clicks", manifest(*many), (), {})
 
 
 # ---- what lies in storage
@@ -251,3 +163,47 @@ def test_a_damaged_manifest_is_not_passed_over(config: CheckpointConfig) -> None
         StreamNames().starting(asked(), config, nobody),
     ):
         pass
+
+
+# ---- after a start that has adopted a checkpoint
+
+
+def adopt(config: CheckpointConfig, job: str, number: int, **sinks: str) -> None:
+    """What a start leaves that was killed before it published anything."""
+    FolderStorage(Path(config.folder)).commit_manifest(
+        Manifest(job=job, checkpoint=number, epoch=0, run=0, wall_us=0, tasks=(), nodes=())
+    )
+    held = HeldName(Path(config.folder), "clicks")
+    assert held.record is not None
+    held.write(replace(held.record, sinks=sinks))
+    held.close()
+
+
+def test_what_an_earlier_start_owed_is_owed_under_its_new_path(config: CheckpointConfig) -> None:
+    first = begun(config, 1, 2)
+    adopt(config, first, 3, sink_1="out")
+    adopt(config, first, 4, sink_1="out")
+    names = StreamNames()
+    with names.starting(asked(), config, nobody) as found:
+        told = [(p.checkpoint, p.state, p.handles, p.adopted) for p in found.start.pointers]
+        assert told == [
+            (1, "published", (("sink_1", (b"h1",)),), False),
+            (2, "complete", (("out", (b"h2",)),), False),
+            (3, "published", (), True),
+            (4, "published", (), True),
+        ]
+        assert found.start.last == 4
+    names.close()
+    held = HeldName(Path(config.folder), "clicks")
+    assert held.record is not None
+    assert held.record.sinks == {"sink_1": "out"}, "also for the next start"
+    held.close()
+
+
+def test_what_was_out_when_its_sink_was_dropped_is_not_owed(config: CheckpointConfig) -> None:
+    first = begun(config, 1, 2)
+    adopt(config, first, 3)
+    names = StreamNames()
+    with names.starting(asked(), config, nobody) as found:
+        assert [p.state for p in found.start.pointers] == ["published"] * 3
+    names.close()
