@@ -1,26 +1,30 @@
 """``fabric savepoints``: checkpoints that are kept under a name.
 
-One job: take one of a stream, list them, show what is in one, delete one, and put one into a folder
-of its own. They are those of a running fabric, or with ``--folder`` those that lie there.
+One job: take one of a stream, list them, show what is in one, delete one, put one into a folder of
+its own; and say what becomes of one under a program, and start that with it. They are those of a
+running fabric, or with ``--folder`` those that lie there.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from fabric.clients.cli.options import LOCAL, Connect, Token, open_session
+from fabric.clients.cli.run import File, load
 
 if TYPE_CHECKING:
     from fabric.checkpoint.savepoints import DamagedSavepoint, Savepoint, Savepoints
+    from fabric.clients.dataframe.session import Session, StreamName
     from fabric.control import control_pb2 as pb
 
 savepoints_app = typer.Typer(
-    help="List savepoints; create, show, delete or export one.",
+    help="List savepoints; create, show, delete, export or restore one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -139,6 +143,75 @@ def export(
     target = to.expanduser().absolute()
     Savepoints(found.folder.parent).export(str(found.folder), target)
     typer.echo(f"{found.name} is in {target}: {found.manifest.n_files:,} files, all verified")
+
+
+Renames = Annotated[
+    list[str] | None,
+    typer.Option("--rename", metavar="OLD=NEW", help="A step and its new name; may be repeated."),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", metavar="STEP", help="Leave its state behind; may be repeated."),
+]
+
+
+@savepoints_app.command()
+def diff(
+    name: Name, file: File, *, rename: Renames = None, drop: Drop = None, connect: Connect = "",
+    token: Token = "",
+) -> None:  # fmt: skip
+    """What becomes of each state of a savepoint under the program FILE; nothing is started.
+
+    The lines are those of `restore`. The exit code is 1 when a state is refused. FILE is executed
+    up to the first stream that it would start.
+    """
+    from fabric.clients.dataframe.session import restoring
+    from fabric.clients.job.dry_run import NotRun, dry_run
+    from fabric.errors import PlanError
+
+    with (
+        open_session(connect, token) if connect else nullcontext(),
+        dry_run(str(file)) as seen,
+    ):
+        try:
+            with restoring(_asked(name, rename, drop)):
+                load(file, [], as_script=True)
+        except NotRun as stopped:
+            seen.stopped = seen.stopped or stopped
+        found = seen.stopped
+        if found is None or found.stream is None or found.session is None:
+            raise PlanError(f"{file} starts no stream with a name before anything else it runs")
+        session = cast("Session", found.session)  # each is one; a plan knows it as a host
+        reply = session.explain(found.plan, stream=found.stream)
+    for line in reply.changes:
+        typer.echo(line)
+    if reply.refused:
+        raise typer.Exit(1)
+
+
+@savepoints_app.command()
+def restore(
+    name: Name, file: File, *, rename: Renames = None, drop: Drop = None, connect: Connect = "",
+    token: Token = "",
+) -> None:  # fmt: skip
+    """Run FILE, as `fabric run` does; its first stream with a name begins with the savepoint."""
+    from fabric.clients.dataframe.session import restoring
+
+    with (
+        open_session(connect, token) if connect else nullcontext(),
+        restoring(_asked(name, rename, drop)),
+    ):
+        load(file, [], as_script=True)
+
+
+def _asked(name: str, rename: list[str] | None, drop: list[str] | None) -> StreamName:
+    from fabric.clients.dataframe.session import StreamName
+
+    pairs = [tuple(each.split("=", 1)) for each in rename or []]
+    renames = tuple((pair[0], pair[1]) for pair in pairs if len(pair) == 2 and all(pair))
+    if len(renames) < len(pairs):
+        raise typer.BadParameter("--rename takes OLD=NEW")
+    return StreamName("", restore=name, renames=renames, drop=tuple(drop or ()))
 
 
 def _of(folder: Path) -> Savepoints:
