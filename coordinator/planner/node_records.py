@@ -184,7 +184,7 @@ def _parts(node: Node) -> Iterator[tuple[str, str]]:
         if isinstance(value, Place):
             yield from _place(each.name, value)
         elif isinstance(value, Trigger):
-            yield "early", _text(value.early_us)
+            yield "early_us", _text(value.early_us)
             yield "early_rows", _text(value.count)
             yield "updates", value.late
         elif each.name == "aggs" and isinstance(node, StreamAggregate):

@@ -95,7 +95,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
          "drift_us"), _FREE,
     ),
     StreamAggregate.WIRE: {
-        **_GROUPS, "names": _FREE, "early": _FREE, "early_rows": _FREE, "window": _WINDOW,
+        **_GROUPS, "names": _FREE, "early_us": _FREE, "early_rows": _FREE, "window": _WINDOW,
         "aggs": Rule(_SAME.allows, "what was added up for others can't be told from their sums"),
         "changes": Rule(_SAME.allows, "only where results change it is known what was put out"),
     },
@@ -123,9 +123,10 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
 }  # fmt: skip
 """Of each kind of node the parts that may change, by name; any other must stay as it was."""
 _WORDS = {
-    "aggs": "what it computes", "by": "its order", "bound_us": "its bound", "changes": "changing "
-    "results", "columns": "the columns of what it keeps", "computed": "its computed keys and "
-    "arguments", "early_rows": "early results", "emit_us": "its interval", "keys": "its keys",
+    "aggs": "what it computes", "by": "its order", "bound_us": "its bound",
+    "changes": "changing results", "columns": "the columns of what it keeps",
+    "computed": "its computed keys and arguments", "early_rows": "rows of early results",
+    "early_us": "the interval of early results", "emit_us": "its interval", "keys": "its keys",
     "lateness_us": "the lateness", "names": "names of its results", "window": "the window",
 }  # fmt: skip
 What = Literal["same", "added", "dropped", "renamed", "changed", "refused"]

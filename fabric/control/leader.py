@@ -123,8 +123,6 @@ def is_repeatable(request: Any) -> bool:
     match request:
         case pb.SubmitRequest():
             return bool(request.client_key)
-        case pb.TakeCheckpointRequest():
-            return bool(request.key)
         case pb.RestartRequest():
             return False
         case pb.DatasetRequest():

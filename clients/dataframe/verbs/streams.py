@@ -265,40 +265,33 @@ class StreamVerbs(Verbs):
             `to_postgres`, `to_flight`, `to_blackhole`. Each row is there once, whatever fails
             meanwhile.
         mode
-            ``error`` refuses a folder or dataset that holds anything, or that another job writes:
-            the same program run again would put its rows there twice. ``append`` adds to what is
-            there, beside other jobs that do. A Flight server is never asked what it holds.
+            ``error`` refuses a folder or dataset that holds anything, or that another job writes.
+            ``append`` adds to what is there. A Flight server is never asked what it holds.
         also
-            Other streams to write in the same job, by their targets: side outputs, for example, or
-            what else is made of the same source, which is read once.
+            Other streams to write in the same job, by their targets: side outputs, for example.
         name
-            The stream's name, to which its state belongs. Run the program again, however it ended,
-            and it goes on from the newest checkpoint of that name. Without a name its state ends
-            with the program, or with the job.
+            The stream's name, to which its state belongs: run the program again, however it ended,
+            and it goes on from the newest checkpoint. Without one its state ends with the program.
         on_existing
             When a stream of that name has run before: ``continue`` goes on, ``new`` begins anew and
             leaves the old checkpoints where they are, ``fail`` refuses.
         restore
-            A savepoint to begin with, by its name or the absolute path of its folder. The stream is
-            a new one, or one that has not gone on since; or begin anew with ``on_existing="new"``.
+            A savepoint to begin with, by its name or the absolute path of its folder, for a stream
+            that is new, has not gone on since, or begins anew with ``on_existing="new"``.
         renames, drop
-            Where the program has changed since: new names of steps by old ones, as
-            ``{"totals": "late_totals"}``, and steps whose state is to be left behind. They are for
-            one start: what they name is there no more at the next one.
+            For one start, where the program has changed: new names of steps by old ones, and steps
+            whose state is to be left behind.
         latency
             How long a row may be gathered with others on its way to the target, as ``"1 second"``:
-            more is cheaper. Default: that of the session (`fabric.connect`). Files are seen with
-            the next checkpoint, whatever it is.
+            more is cheaper. Default: that of the session. Files are seen with the next checkpoint.
 
         Raises
         ------
         PlanError
-            Nothing has been written; it says what the target holds, or how the program differs from
-            the one whose checkpoint it would go on from.
-        ConfigError
-            A stream of that name is running, has come to its end, or has gone on since `restore`.
-        NotFoundError
-            There is no savepoint `restore`.
+            Nothing has been written; it says what the target holds, or how the program has changed.
+        ConfigError, NotFoundError
+            A stream of that name is running, has come to its end, or has gone on since `restore`;
+            or there is no such savepoint.
 
         Examples
         --------

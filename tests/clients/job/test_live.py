@@ -12,6 +12,7 @@ import pytest
 import fabric
 from fabric import col, streams
 from fabric.clients.job.live import Receiver
+from fabric.clients.job.waiting import statuses
 from fabric.clients.session.remote import RemoteSession
 from fabric.clients.session.session import Session
 from fabric.errors import CancelledError, FabricError, PlanError
@@ -196,7 +197,7 @@ def test_agents_of_another_host_are_refused_before_the_job() -> None:
 def test_a_running_stream_says_how_far_it_is(session: Session, tmp_path: Path) -> None:
     job = endless(session).with_watermark("ts", "1 second").write_stream(tmp_path / "rows")
     try:
-        for status in job._updates(60):
+        for status in statuses(session.control, job.id, 60):
             (stage,) = status.stages
             if stage.rows_in > 1000 and stage.watermark_us > 0:
                 break
