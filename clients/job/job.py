@@ -6,25 +6,21 @@ One job: what a user does with a running plan. A handle holds no rows; dropping 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from fabric.clients.job.dry_run import may_change
-from fabric.clients.job.status import JobProgress, Status, headline
+from fabric.clients.job.status import JobProgress, Status, headline, html, say_dropped
 from fabric.clients.job.stream_verbs import StreamVerbs
 from fabric.clients.job.waiting import statuses
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES
 from fabric.control.errors import from_detail
 from fabric.errors import CancelledError, ConfigError, FabricError, InternalError
-from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
     from fabric.clients.job.host import JobHost, Partition
-
-_log = logger("fabric.session")
 
 
 class Job(StreamVerbs):
@@ -358,24 +354,14 @@ class Job(StreamVerbs):
         """Itself when finished, else the error it ended with."""
         status = self._status
         if status.state in (pb.JOB_FINISHED, pb.JOB_RELEASED):
-            self._say_dropped()
+            steps, self._drops_late = self._drops_late, frozenset()
+            say_dropped(status, steps)  # once
             return self
         if status.HasField("error"):
             raise from_detail(status.error).at(job=self.id)
         if status.state == pb.JOB_CANCELLED:
             raise CancelledError("the job was cancelled", job=self.id)
         raise InternalError("the coordinator stopped telling about the job", job=self.id)
-
-    def _say_dropped(self) -> None:
-        """Warn of rows that are in no result, once."""
-        steps, self._drops_late = self._drops_late, frozenset()
-        for count in (count for stage in self._status.stages for count in stage.counts):
-            if count.name == "late_rows" and count.n and count.node_path in steps:
-                _log.warning(
-                    "late rows were dropped", job=self.id, rows=count.n, node=count.node_path,
-                    hint='late="side" keeps them for .side_output("late"); a greater bound of '
-                    "with_watermark, or lateness=, waits for them",
-                )  # fmt: skip
 
     def __enter__(self) -> Job:
         return self
@@ -399,14 +385,7 @@ class Job(StreamVerbs):
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        status = self._now()
-        rows = "".join(
-            f"<tr><td>{s.stage}</td><td>{escape(s.node_path)}</td>"
-            f"<td>{s.finished} / {s.n_tasks}</td><td>{s.rows:,}</td></tr>"
-            for s in status.stages
-        )
-        head = "<tr><th>stage</th><th>node</th><th>tasks</th><th>rows</th></tr>"
-        return f"<div><b>{escape(headline(status))}</b><table>{head}{rows}</table></div>"
+        return html(self._now())
 
     result = collect
     to_arrow = collect

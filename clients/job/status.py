@@ -1,6 +1,7 @@
 """What a coordinator said of a job, as people read it.
 
-One job: `Status`, a `JobStatus` message that prints its stages as lines, and `headline`, its first.
+One job: `Status`, a `JobStatus` message that prints its stages as lines, `headline`, its first, and
+`html`, the same for a notebook.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from fabric.control import control_pb2 as pb
@@ -246,3 +248,25 @@ class JobProgress:
         )
         self._display.start()
         return self._display
+
+
+def html(status: pb.JobStatus) -> str:
+    """A job as a notebook shows it: its headline, and a table of its stages."""
+    rows = "".join(
+        f"<tr><td>{s.stage}</td><td>{escape(s.node_path)}</td>"
+        f"<td>{s.finished} / {s.n_tasks}</td><td>{s.rows:,}</td></tr>"
+        for s in status.stages
+    )
+    head = "<tr><th>stage</th><th>node</th><th>tasks</th><th>rows</th></tr>"
+    return f"<div><b>{escape(headline(status))}</b><table>{head}{rows}</table></div>"
+
+
+def say_dropped(status: pb.JobStatus, steps: Collection[str]) -> None:
+    """Warn of rows that are in no result: late ones of these `steps`."""
+    for count in (count for stage in status.stages for count in stage.counts):
+        if count.name == "late_rows" and count.n and count.node_path in steps:
+            _log.warning(
+                "late rows were dropped", job=status.job_id, rows=count.n, node=count.node_path,
+                hint='late="side" keeps them for .side_output("late"); a greater bound of '
+                "with_watermark, or lateness=, waits for them",
+            )  # fmt: skip

@@ -53,6 +53,8 @@ WRITTEN_S = 20.0
 """How long a call waits for a metadata store that is away."""
 AWAY_S = 0.2
 """The pause before such a store is tried again."""
+WATCH_S = 1.0
+"""A watcher hears at least this often."""
 TICK_S = 0.1
 
 
@@ -322,3 +324,18 @@ class CoreDriver:
     def subscribe(self, job_id: str, notify: Callable[[], None]) -> Callable[[], None]:
         """Call `notify` (which must not block) after each change; returns what ends that."""
         return self._watchers.add(job_id, notify)
+
+    def watching(self, job_id: str, look: Callable[[], pb.JobStatus]) -> Iterator[pb.JobStatus]:
+        """What `look` says of a job, after each change and now and then, until it has ended."""
+        changed = threading.Event()
+        end = self.subscribe(job_id, changed.set)
+        try:
+            while True:
+                changed.clear()
+                status = look()
+                yield status
+                if status.state in ENDED:
+                    return
+                changed.wait(WATCH_S)
+        finally:
+            end()

@@ -6,7 +6,6 @@ lock, the thread and the store, is in `driver.py`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
-from fabric.control.api import ENDED, ControlApi
+from fabric.control.api import ControlApi
 from fabric.coordinator.config import CoordinatorConfig, chosen
 from fabric.coordinator.core.effects import DatasetAnswered
 from fabric.coordinator.core.events import (
@@ -40,9 +39,6 @@ from fabric.coordinator.submit.stream_names import Found, look_at
 from fabric.errors import PlanError
 from fabric.ids import new_id
 from fabric.security.tokens import Signer
-
-WATCH_S = 1.0
-"""A watcher hears at least this often."""
 
 
 class CoordinatorRuntime(CoreDriver, ControlApi):
@@ -115,8 +111,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
     def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
         """See `ControlApi.explain`."""
         checkpoint = self._config.checkpointing(request.checkpoint)
-        named = request.HasField("stream")
-        found = look_at(request.stream, checkpoint) if named else None
+        found = look_at(request.stream, checkpoint) if request.HasField("stream") else None
         prepared = self._prepare(request, found)
         upgrade = None if found is None else found.compare(prepared.graph)
         return prepared.explain(checkpoint, upgrade)
@@ -124,7 +119,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
         """See `ControlApi.watch`."""
         self.status(request)  # an unknown job is refused here, not at the first step
-        return self._watch(request)
+        return self.watching(request.job_id, lambda: self.status(request))
 
     def cancel(self, request: pb.JobRequest) -> pb.JobStatus:
         """See `ControlApi.cancel`."""
@@ -162,15 +157,15 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
 
     def take_checkpoint(self, request: pb.TakeCheckpointRequest) -> pb.TakenCheckpoint:
         """See `ControlApi.take_checkpoint`."""
+        wanted = wanted_of(request)
         with self._reading() as (core, _):
             job = core.registry.live(request.job_id)
-            known = job.stream is not None and job.stream.checkpoints.knows(request.key)
-        wanted = wanted_of(request)
+            known = job.stream is not None and job.stream.checkpoints.knows(wanted.key)
         if wanted.savepoint and job.stream is not None and not (known or wanted.again):
             Keeper(job.checkpoint.folder).check_free(wanted.savepoint)
-        with self._changed(CheckpointAsked(request.job_id, wanted)):
+        with self._changed(CheckpointAsked(job.job_id, wanted)):
             assert job.stream is not None  # or it was refused
-            return job.stream.checkpoints.taken(request.key)
+            return job.stream.checkpoints.taken(wanted.key)
 
     def list_savepoints(self, request: pb.SavepointsRequest) -> pb.SavepointList:
         """See `ControlApi.list_savepoints`."""
@@ -218,20 +213,6 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         with self._changed(DatasetAsked(request, new_id("tx"))) as (effects, _):
             (reply,) = (effect.reply for effect in effects if isinstance(effect, DatasetAnswered))
         return reply
-
-    def _watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
-        changed = threading.Event()
-        end = self.subscribe(request.job_id, changed.set)
-        try:
-            while True:
-                changed.clear()
-                status = self.status(request)
-                yield status
-                if status.state in ENDED:
-                    return
-                changed.wait(WATCH_S)
-        finally:
-            end()
 
     def _prepare(self, request: pb.SubmitRequest, found: Found | None = None) -> Prepared:
         with self._reading() as (core, _):

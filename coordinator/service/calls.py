@@ -22,8 +22,9 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, SERVICE, VERBS, Verb, answer
 from fabric.control.rpc import status_of, to_bytes
 from fabric.control.texts import check_texts
+from fabric.coordinator.runtime.driver import WATCH_S
 from fabric.coordinator.runtime.log import Log
-from fabric.coordinator.runtime.runtime import WATCH_S, CoordinatorRuntime
+from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.coordinator.service.front import Front
 from fabric.coordinator.submit.idempotency import own_key
 from fabric.coordinator.submit.plan_pool import PlanPool

@@ -11,6 +11,7 @@ that has changed, and a savepoint, get a checkpoint that is adopted; a start tha
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -55,6 +56,10 @@ class Found:
     """The name, while it starts."""
     undo: Callable[[], None] | None = None
     """What is to be done when the start fails."""
+    upgraded: bool = False
+    """Whether the start before has carried out the same ``renames`` and ``drop``: a program that is
+    started again after a crash has them still, and a step that was emptied once must not be again.
+    """
 
     @property
     def goes_on(self) -> str:
@@ -72,6 +77,8 @@ class Found:
         asked = self.asked
         if graph.stream_region is None:
             raise PlanError(f"{asked.name!r} is the name of a stream, and this plan reads none")
+        renames = {} if self.upgraded else asked.renames
+        drop = () if self.upgraded else asked.drop
         if self.source is None:
             if asked.renames or asked.drop:
                 what = ", ".join(sorted([*asked.renames, *asked.drop]))
@@ -81,8 +88,8 @@ class Found:
                 )
             return None
         return upgrade(
-            self.manifest, node_records(graph), splits_of(graph), renames=asked.renames,
-            drop=asked.drop, with_sinks=not self.is_new,
+            self.manifest, node_records(graph), splits_of(graph), renames=renames, drop=drop,
+            with_sinks=not self.is_new,
         )  # fmt: skip
 
     def go_on(self, graph: StageGraph) -> None:
@@ -94,8 +101,16 @@ class Found:
         found.check(self.asked.name, manifest)
         sinks = self._owing(found)
         origin.changes.extend(found.lines)
-        if found.is_plain and not self.is_new:
-            return
+        if self.upgraded:
+            origin.changes.append("renames= and drop= were carried out by the start before")
+        if not found.is_plain or self.is_new:
+            self._adopt(graph, found, sinks)
+        if self.held is not None and self.held.record is not None:
+            self.held.write(replace(self.held.record, upgrade=_upgrade_text(self.asked)))
+
+    def _adopt(self, graph: StageGraph, found: Upgrade, sinks: Mapping[str, str]) -> None:
+        """Make a checkpoint that has the nodes of the plan, and go on from that."""
+        manifest, origin = self.manifest, self.start.origin
         number, state = self.start.last + 1, origin.state
         if self.held is not None and self.held.record is not None:
             self.held.write(replace(self.held.record, sinks=sinks))
@@ -180,7 +195,12 @@ class StreamNames:
                 last = FolderStorage(root).begin_again(found.goes_on)
                 found.start = replace(found.start, last=last)
             origin = found.start.origin
-            held.write(NameRecord(held.name, origin.state, origin.start + 1, sinks=found.sinks))
+            upgrade = _upgrade_text(asked) if found.upgraded else ""
+            held.write(
+                NameRecord(
+                    held.name, origin.state, origin.start + 1, sinks=found.sinks, upgrade=upgrade
+                )
+            )
             yield found
         except BaseException:
             if found is not None and found.undo is not None:
@@ -268,7 +288,8 @@ def _left(record: NameRecord, root: Path, asked: pb.StreamName) -> Found:
         )
     manifests = [(each, _pointer(storage, record, each)) for each in numbers]
     origin = pb.StreamOrigin(name=name, start=record.starts, state=record.state)
-    found = Found(new_id("job"), StreamStart(origin), asked, root)
+    upgraded = record.upgrade != "" and record.upgrade == _upgrade_text(asked)
+    found = Found(new_id("job"), StreamStart(origin), asked, root, upgraded=upgraded)
     if not manifests:
         return found
     pointers = [pointer for _, (_, pointer) in manifests]
@@ -329,6 +350,13 @@ def _check_newest(found: Found, record: NameRecord, savepoint: Savepoint) -> Non
         "on where it was stopped",
         job=record.state,
     )
+
+
+def _upgrade_text(asked: pb.StreamName) -> str:
+    """The ``renames`` and ``drop`` of a start as text; "" when it has none."""
+    if not asked.renames and not asked.drop:
+        return ""
+    return json.dumps({"drop": sorted(asked.drop), "renames": dict(asked.renames)}, sort_keys=True)
 
 
 def _content(manifest: Manifest) -> set[object]:

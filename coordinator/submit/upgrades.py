@@ -2,133 +2,28 @@
 
     nodes of a checkpoint ─┐
                            ├─► renames= ─► .named(…) ─► the one step that fits ─► drop=, or refused
-    nodes of the new plan ─┘                        then: what each changed part means (`RULES`)
+    nodes of the new plan ─┘                        then: its changed parts, `upgrade_rules.py`
 
 One job: `upgrade`, a pure function of a manifest and the records of a plan. Nothing is guessed: the
 number in a path such as ``top_n_2`` decides nothing, a state that fits two steps is refused, and so
-is one that no step takes, each with the line to write. A part of a step's definition may change
-only where a rule says that the operator can restore what was stored, and still be right.
+is one that no step takes, each with the line to write. What of a step's definition may change is
+in `upgrade_rules.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from fabric.checkpoint.manifest import Manifest, NodeRecord
 from fabric.checkpoint.savepoints import RESULT
-from fabric.coordinator.planner.node_records import STATE
-from fabric.errors import PlanError, StateSchemaError
-from fabric.plan.durations import duration_text
+from fabric.coordinator.submit.upgrade_rules import in_kind, judge
+from fabric.errors import PlanError
 from fabric.plan.faults import nearest, quoted
-from fabric.plan.nodes import (
-    Deduplicate,
-    KeyedProcess,
-    Limit,
-    Sink,
-    StreamAggregate,
-    StreamScan,
-    TopN,
-    Watermark,
-)
-from fabric.state.schema import check_change, read_stored
+from fabric.plan.nodes import Sink
 
 _SHOWN = 5
-Facts = Mapping[str, str]
-
-
-class Rule(NamedTuple):
-    """Whether a part may change from one text to another, and else why not."""
-
-    allows: Callable[[str, str], bool]
-    why: str = "it must stay as it was"
-    anew: bool = False
-    """Whether the step then starts without what it has kept."""
-
-
-def _as_number(text: str) -> int:
-    return int(text or "0")
-
-
-def _more(old: str, new: str) -> bool:
-    return not set(filter(None, old.split(", "))) - set(filter(None, new.split(", ")))
-
-
-def _is_bounded(window: str) -> bool:
-    return bool(window) and not window.startswith("global")
-
-
-_SAME = Rule(lambda old, new: False)
-_FREE = Rule(lambda old, new: True)
-_WINDOW = Rule(
-    lambda old, new: _is_bounded(old) and _is_bounded(new),
-    "a running result is no window, and a window no running result",
-    anew=True,
-)
-_SHORTER = Rule(
-    lambda old, new: _as_number(new) <= _as_number(old),
-    "with a longer one, rows would open windows again that have given their result",
-)
-_GROUPS = {"late": _FREE, "lateness_us": _SHORTER}
-_FREE_OF_SOURCES = (
-    "acknowledge", "bytes_per_s", "buffer_bytes", "columns", "discover_s", "disorder_us",
-    "event_rate", "events_per_s", "group", "isolation", "key", "key_format", "n_events", "n_keys",
-    "n_rows", "n_splits", "offsets", "on_bad", "on_expired", "options", "poll_s", "rows_per_s",
-    "seed", "servers", "settings", "settle_s", "speed", "start", "start_ms", "start_us", "until",
-    "value",
-)  # fmt: skip
-_FREE_OF_TARGETS = (
-    "compact_bytes", "compact_s", "insecure", "publish_timeout_s", "replicas", "roll_bytes",
-    "roll_rows", "roll_s", "transaction_timeout_s",
-)  # fmt: skip
-_WAYS_TO_ADD = ("error", "append", "create")
-
-RULES: Mapping[str, Mapping[str, Rule]] = {
-    StreamScan.WIRE: {
-        "schema": _FREE,
-        **{f"source.{name}": _FREE for name in _FREE_OF_SOURCES},
-        "source.topics": Rule(_more, "what was read of a topic that is left out would be lost"),
-    },
-    Watermark.WIRE: dict.fromkeys(
-        ("bound_us", "idle_us", "future_us", "strategy", "function", "on_bad", "emit_us",
-         "drift_us"), _FREE,
-    ),
-    StreamAggregate.WIRE: {
-        **_GROUPS, "names": _FREE, "early_us": _FREE, "early_rows": _FREE, "window": _WINDOW,
-        "aggs": Rule(_SAME.allows, "what was added up for others can't be told from their sums"),
-        "changes": Rule(_SAME.allows, "only where results change it is known what was put out"),
-    },
-    TopN.WIRE: {
-        **_GROUPS,
-        "rank": Rule(lambda old, new: bool(old and new), "ranks were not kept up before"),
-        "n": Rule(_SAME.allows, "the rows beyond the first ones are not kept"),
-    },
-    Deduplicate.WIRE: {
-        **_GROUPS,
-        "ttl_us": Rule(
-            lambda old, new: _as_number(old) > 0 < _as_number(new),
-            "without one it is not kept when a key last had a row",
-        ),
-    },
-    KeyedProcess.WIRE: {
-        **dict.fromkeys(("function", "schema", "sides", "on_error", "timeout_us", "time"), _FREE),
-        "timers": Rule(_more, "timers that are set would have nobody to call"),
-    },
-    Limit.WIRE: {"n": _FREE},
-    Sink.WIRE: {
-        **{f"target.{name}": _FREE for name in _FREE_OF_TARGETS},
-        "target.mode": Rule(lambda old, new: old in _WAYS_TO_ADD and new in _WAYS_TO_ADD),
-    },
-}  # fmt: skip
-"""Of each kind of node the parts that may change, by name; any other must stay as it was."""
-_WORDS = {
-    "aggs": "what it computes", "by": "its order", "bound_us": "its bound",
-    "changes": "changing results", "columns": "the columns of what it keeps",
-    "computed": "its computed keys and arguments", "early_rows": "rows of early results",
-    "early_us": "the interval of early results", "emit_us": "its interval", "keys": "its keys",
-    "lateness_us": "the lateness", "names": "names of its results", "window": "the window",
-}  # fmt: skip
 What = Literal["same", "added", "dropped", "renamed", "changed", "refused"]
 
 
@@ -224,7 +119,7 @@ def upgrade(
     if _is_same_plan(manifest.nodes, plan.values(), with_sinks=with_sinks):
         match.by_path()
     match.by_name()
-    for fits in (_exactly, _in_kind):
+    for fits in (_exactly, in_kind):
         match.by_fit(fits)
     changes = [*match.changes(manifest, splits), *match.added()]
     changes.sort(key=lambda change: change.new or change.old)
@@ -350,8 +245,8 @@ class _Matching:
             )
 
     def _why_left(self, old: NodeRecord) -> str:
-        near = [node for node in self._new.values() if _in_kind(node) == _in_kind(old)]
-        n_states = sum(_in_kind(node) == _in_kind(old) for node in self._old.values())
+        near = [node for node in self._new.values() if in_kind(node) == in_kind(old)]
+        n_states = sum(in_kind(node) == in_kind(old) for node in self._old.values())
         if not near:
             return f"no step of the program goes on with {old.text}; {_drop_line(old.path)}"
         if n_states == 1 and len(near) == 1:
@@ -370,19 +265,12 @@ def _exactly(node: NodeRecord) -> object:
     return node.kind, node.keys, node.schema, node.text, node.parts
 
 
-def _in_kind(node: NodeRecord) -> object:
-    """A step but for what may change without any effect on what was kept."""
-    rules = RULES.get(node.kind, {})
-    fixed = tuple(part for part in node.parts if rules.get(part[0], _SAME) is not _FREE)
-    return node.kind, node.keys, node.schema, fixed if node.parts else node.text
-
-
 def _is_same_plan(
     old: Iterable[NodeRecord], new: Iterable[NodeRecord], *, with_sinks: bool
 ) -> bool:
     """Whether paths mean what they meant: each step is where it was."""
-    was = {node.path: _in_kind(node) for node in old if with_sinks or node.kind != Sink.WIRE}
-    return was == {node.path: _in_kind(node) for node in new}
+    was = {node.path: in_kind(node) for node in old if with_sinks or node.kind != Sink.WIRE}
+    return was == {node.path: in_kind(node) for node in new}
 
 
 def _grouped(
@@ -409,90 +297,14 @@ def _drop_line(path: str) -> str:
 
 def _judged(old: NodeRecord, new: NodeRecord, gone: Set[str]) -> Change:
     """What becomes of a state whose step is now `new`; `gone` are splits that it had."""
-    refused, anew, other = list[str](), list[str](), list[str]()
-    was, now = _facts(old), _facts(new)
-    for part in sorted(was.keys() | now.keys(), key=lambda part: (part == "columns", part)):
-        before, after = was.get(part, ""), now.get(part, "")
-        if before == after or (part == "columns" and refused):  # they follow from other parts
-            continue
-        rule = _rule(old.kind, part, was, now)
-        if not rule.allows(before, after):
-            refused.append(f"{_said(part, before, after)}: {rule.why}")
-        elif rule.anew:
-            anew.append(f"{_said(part, before, after)}; it starts anew, what was open is lost")
-        else:
-            other.append(_said(part, before, after))
+    found = judge(old, new)
+    refused = list(found.refused)
     if gone:
         refused.append(f"it has no split {min(gone)} any more, {old.text} had one")
     if refused:
         why = f"{'; '.join(refused)}; {_drop_line(old.path)}"
         return Change("refused", old.path, new.path, why, is_kept=False)
-    why = "; ".join([*anew, *other])
+    why, is_kept = "; ".join([*found.anew, *found.other]), not found.anew
     if old.path != new.path:
-        return Change("renamed", old.path, new.path, why, is_kept=not anew)
-    return Change("changed" if why else "same", old.path, new.path, why, is_kept=not anew)
-
-
-def _facts(node: NodeRecord) -> dict[str, str]:
-    """All parts of a definition; of a node without any its text."""
-    if not node.parts:
-        return {"text": node.text}
-    return {"keys": ", ".join(node.keys), "columns": node.schema, **dict(node.parts)}
-
-
-def _rule(kind: str, part: str, was: Facts, now: Facts) -> Rule:
-    """The rule for a part; some depend on others."""
-    if part.startswith(STATE):
-        return Rule(_state_goes_on, _why_not(part, was, now))
-    match kind, part:
-        case StreamScan.WIRE, "source.source" if was.get("source.by_file") == "True":
-            return _FREE  # its splits are its files
-        case Sink.WIRE, "target.options" if was.get("target.format") in ("parquet", "ipc"):
-            return _FREE
-        case Sink.WIRE, "target.settings" if was.get("target") == "kafka":
-            return _FREE
-        case Sink.WIRE, "columns":
-            ways = {"kafka": _FREE, "blackhole": _FREE}
-            same = Rule(_SAME.allows, "its target would hold rows of both")
-            return ways.get(was.get("target", ""), same)
-    return RULES.get(kind, {}).get(part, _SAME)
-
-
-def _state_goes_on(old: str, new: str) -> bool:
-    """Whether a state of a function can become another one; see `fabric/state/schema.py`."""
-    if not old:
-        return True  # it is new, and empty
-    try:
-        if new:
-            check_change(read_stored(old), read_stored(new))
-    except StateSchemaError:
-        return False
-    return bool(new)
-
-
-def _why_not(part: str, was: Facts, now: Facts) -> str:
-    if not now.get(part):
-        return "what it has kept would be lost: declare it again"
-    try:
-        if was.get(part):
-            check_change(read_stored(was[part]), read_stored(now[part]))
-    except StateSchemaError as error:
-        return error.message
-    return ""
-
-
-def _said(part: str, old: str, new: str) -> str:
-    """How a part differs, for people."""
-    if part.startswith(STATE):
-        if not old or not new:
-            return f"{part} is {'new' if new else 'not there any more'}"
-        was, now = read_stored(old), read_stored(new)
-        return f"{part} was a {was.kind} of {was.dtype}, is a {now.kind} of {now.dtype}"
-    what = _WORDS.get(part, part.removesuffix("_us").replace("_", " "))
-    return f"{what} was {_shown(part, old)}, is {_shown(part, new)}"
-
-
-def _shown(part: str, value: str) -> str:
-    if part.endswith("_us") and value.isdecimal():
-        return duration_text(int(value))
-    return value or "none"
+        return Change("renamed", old.path, new.path, why, is_kept=is_kept)
+    return Change("changed" if why else "same", old.path, new.path, why, is_kept=is_kept)

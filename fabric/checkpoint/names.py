@@ -34,7 +34,8 @@ class NameRecord:
 
     `ended`: its sources came to their end, so all of its windows are closed. `sinks`: where the
     sinks are now whose output may be owed since before a start that changed the program, by the
-    paths that they had then.
+    paths that they had then. `upgrade`: the ``renames`` and ``drop`` that the newest start was
+    given and has carried out, as text; "" when it was given none.
     """
 
     name: str
@@ -42,6 +43,7 @@ class NameRecord:
     starts: int = 0
     ended: bool = False
     sinks: Mapping[str, str] = field(default_factory=dict)
+    upgrade: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.sinks, dict) or not all(
@@ -50,6 +52,8 @@ class NameRecord:
             raise TypeError("sinks must be paths by paths")
         if not isinstance(self.name, str) or not isinstance(self.state, str) or not self.state:
             raise TypeError("name and state must be texts")
+        if not isinstance(self.upgrade, str):
+            raise TypeError("upgrade must be a text")
         if type(self.starts) is not int or self.starts < 0 or type(self.ended) is not bool:
             raise TypeError("starts must be a count, ended true or false")
 

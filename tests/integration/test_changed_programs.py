@@ -71,9 +71,9 @@ def session(tmp_path: Path) -> Iterator[Session]:
         yield made.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
 
 
-def stopped(frame: DataFrame, out: Path, name: str) -> fabric.Job:
+def stopped(frame: DataFrame, out: Path, name: str, **asked: Any) -> fabric.Job:
     """A stream that was stopped once a checkpoint of its was published."""
-    job = frame.write_stream(out, name=name, parallelism=2)
+    job = frame.write_stream(out, name=name, parallelism=2, **asked)
     before = job.status.stream.checkpoint
     wait_until(
         lambda: any(c.state == "published" and c.checkpoint > before for c in job.checkpoints()), 60
@@ -241,7 +241,7 @@ def test_what_a_killed_program_owed_is_put_out_by_a_changed_one(tmp_path: Path) 
     failing = {"FABRIC_TESTING": "1", "FABRIC_HOME": str(tmp_path / "home")}
     places = ("stream.publishing:2:exit", "stream.publishing:1:exit", "")
     for number, place in enumerate(places):
-        name, renames = f"step{min(number, 1)}", "step0=step1" if number == 1 else ""
+        name, renames = f"step{min(number, 1)}", "step0=step1" if number else ""
         code = subprocess.run(
             [sys.executable, "-m", "tests.integration.test_changed_programs", str(tmp_path / "out"),
              name, renames, "1000" if number < 2 else "0"],
@@ -250,6 +250,18 @@ def test_what_a_killed_program_owed_is_put_out_by_a_changed_one(tmp_path: Path) 
         )  # fmt: skip
         assert code.returncode == (137 if place else 0), code.stderr
     assert differing("count", tmp_path / "out") == ""
+
+
+def test_a_state_is_dropped_once_however_often_the_program_starts(
+    session: Session, tmp_path: Path
+) -> None:
+    """Whoever starts a program again after a crash doesn't take its drop= out first."""
+    out, slow = tmp_path / "out", counted(generated(session, 1_000), "step", False)
+    stopped(slow, out, "s")
+    dropped, done = "step: dropped: the step starts anew", "renames= and drop= were carried out by"
+    for asked, line in (("step", dropped), ("step", done), ([], ""), ("step", dropped)):
+        changes = stopped(slow, out, "s", drop=asked).status.stream.changes
+        assert [change[: len(line)] for change in changes] == ([line] if line else [])
 
 
 def test_what_is_asked_for_needs_a_name(session: Session, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.node_records import is_generated, node_records, splits_of
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
-from fabric.coordinator.submit.upgrades import RULES, Upgrade, upgrade
+from fabric.coordinator.submit.upgrade_rules import RULES
+from fabric.coordinator.submit.upgrades import Upgrade, upgrade
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.nodes import Plan, Sink, StreamScan, Union
