@@ -247,16 +247,20 @@ class _Matching:
     def _why_left(self, old: NodeRecord) -> str:
         near = [node for node in self._new.values() if in_kind(node) == in_kind(old)]
         n_states = sum(in_kind(node) == in_kind(old) for node in self._old.values())
+        drop = _drop_line(old.path)
         if not near:
-            return f"no step of the program goes on with {old.text}; {_drop_line(old.path)}"
+            return f"no step of the program goes on with {old.text}; {drop}"
         if n_states == 1 and len(near) == 1:
             rename = f"renames={{{quoted(old.path)}: {quoted(near[0].path)}}}"
-            return f"the program has {near[0].path}, which fits; {rename} if it goes on with this"
+            return (
+                f"the program has {near[0].path}, which fits; {rename} if it goes on with this, "
+                f"else {drop}"
+            )
         steps = " and ".join(node.path for node in near)
         return (
             f"{old.text} is one of {n_states} states that fit {steps}, and numbers don't tell them "
             'apart; give the step that goes on with it a name, .named("mine"), and write renames='
-            f'{{{quoted(old.path)}: "mine"}}'
+            f'{{{quoted(old.path)}: "mine"}}; if none does, {drop}'
         )
 
 
