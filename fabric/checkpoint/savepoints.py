@@ -272,14 +272,16 @@ class Savepoints:
             try:
                 return self._files.names(place.folder)
             except (FileNotFoundError, NotADirectoryError):
-                if place.is_ours:
-                    self._files.names(self._root)  # it is not a savepoint that is missing
                 return []
 
     def _known(self) -> str:
         names = [repr(one.name) for one in self.list()]
+        if not names:
+            above = _Place(self._root.parent, self._root.parent)
+            is_there = self._root.name in self._names(above)
+            return "none" if is_there else "none, and the checkpoint folder is not there yet"
         more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-        return ", ".join(names[:_NAMES_SHOWN]) + more or "none"
+        return ", ".join(names[:_NAMES_SHOWN]) + more
 
     def _read(self, place: _Place, record: str = RECORD) -> Savepoint:
         path = place.folder / record

@@ -271,14 +271,19 @@ def test_a_full_or_read_only_checkpoint_folder(disk: Path, tmp_path: Path) -> No
     savepoints.verify("one")
 
 
-def test_a_checkpoint_folder_that_is_away(root: Path, tmp_path: Path) -> None:
-    calls = (Savepoints(root).list, lambda: Savepoints(root).load("one"))
-    for call in calls:
-        with pytest.raises(StorageError, match=r"the checkpoint folder, .* is not there; is its"):
-            call()
+def test_before_there_is_a_checkpoint_folder(root: Path, tmp_path: Path) -> None:
+    """The first stream makes it, when it takes its first checkpoint."""
+    savepoints = Savepoints(root)
+    assert savepoints.list() == []
+    with pytest.raises(NotFoundError, match="none, and the checkpoint folder is not there yet"):
+        savepoints.load("before may")
     manifest = stored(root, 1, TASKS)
-    Savepoints(root).write(kept(manifest))
+    savepoints.write(kept(manifest))
     shutil.move(root, tmp_path / "elsewhere")
-    for call in calls:
-        with pytest.raises(FabricError, match="is not there; is its disk mounted"):
-            call()
+    with pytest.raises(NotFoundError, match="the checkpoint folder is not there yet"):
+        savepoints.load("before may")
+    with pytest.raises(FabricError):
+        savepoints.write(kept(manifest))
+    shutil.rmtree(root)
+    shutil.move(tmp_path / "elsewhere", root)
+    savepoints.verify("before may")
