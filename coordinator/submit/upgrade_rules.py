@@ -209,7 +209,8 @@ def _said(part: str, old: str, new: str) -> str:
             return f"{part} is {'new' if new else 'not there any more'}"
         was, now = read_stored(old), read_stored(new)
         return f"{part} was a {was.kind} of {was.dtype}, is a {now.kind} of {now.dtype}"
-    what = _WORDS.get(part, part.removesuffix("_us").replace("_", " "))
+    of, _, option = part.rpartition(".")  # of a source or target: as the user writes it
+    what = option if of else _WORDS.get(part, part.removesuffix("_us").replace("_", " "))
     return f"{what} was {_shown(part, old)}, is {_shown(part, new)}"
 
 

@@ -302,8 +302,8 @@ def test_the_command_line_says_what_it_then_does(
     assert told[1:] == [
         "sink_1: same",
         'step: refused: the program has other, which fits; renames={"step": "other"} if it goes on '
-        "with this",
-        "stream_scan_1: changed: source.rows per s was 1000, is 0",
+        'with this, else drop=["step"] leaves what it has kept behind',
+        "stream_scan_1: changed: rows_per_s was 1000, is 0",
         "watermark_1: same",
     ]
     assert told[0] == "other: added"

@@ -207,7 +207,7 @@ def line(found: Upgrade, path: str) -> str:
 
 CHANGES = [
     ("watermark", rows(), rows("3 seconds"), "watermark_1: changed: its bound was 1 second, is 3"),
-    ("source", rows(), rows(rows_per_s=5), "stream_scan_1: changed: source.rows per s was 0, is 5"),
+    ("source", rows(), rows(rows_per_s=5), "stream_scan_1: changed: rows_per_s was 0, is 5"),
     ("fewer", rows(), rows(n_splits=1), "stream_scan_1: refused: it has no split 0-of-2 any more"),
     ("anew", windows(), windows("2 seconds"), "counts: changed: the window was tumbling"),
     ("session", windows(), windows(fabric.session("1 second")), "counts: changed: the window was"),
@@ -301,7 +301,7 @@ def test_a_source_may_have_more_splits() -> None:
     manifest = manifest_of(node_records(old), splits_of(old))
     more = {"stream_scan_1": splits_of(old)["stream_scan_1"] | {"another"}}
     found = upgrade(manifest, node_records(new), more)
-    assert found.lines == ["stream_scan_1: changed: source.rows per s was 0, is 5"]
+    assert found.lines == ["stream_scan_1: changed: rows_per_s was 0, is 5"]
     assert found.is_plain
 
 
