@@ -110,7 +110,9 @@ def savepoints_table(savepoints: Iterable[pb.SavepointStatus], now_s: float) -> 
 
 def nodes_table(manifest: Manifest) -> Table:
     """One line a node that has put something into a checkpoint."""
-    made = table("node", "kind", "tasks >", "key groups >", "files >", "size >", "splits >", "step")
+    made = table(
+        "node", "kind", "tasks >", "key groups >", "files >", "size >", "splits >", "keys", "step"
+    )
     known = {node.path: node for node in manifest.nodes}
     for path in sorted({task.node for task in manifest.tasks}):
         tasks, node = manifest.of_node(path), known.get(path)
@@ -119,7 +121,7 @@ def nodes_table(manifest: Manifest) -> Table:
             f"{sum(len(task.key_groups) for task in tasks):,}",
             f"{sum(len(task.files) for task in tasks):,}",
             size(sum(task.n_bytes for task in tasks)), f"{len(manifest.positions(path)):,}",
-            node.text if node else "",
+            ", ".join(node.keys) if node else "", node.text if node else "",
         )  # fmt: skip
     return made
 

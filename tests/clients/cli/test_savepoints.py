@@ -71,7 +71,9 @@ def test_what_is_in_a_savepoint(folder: Path, run: Run) -> None:
     assert f"stream      clicks\njob         {found.manifest.job}" in shown
     assert "Fabric 0.1.0, with 32,768 key groups" in shown
     (counts,) = [line for line in shown.splitlines() if line.startswith("counts ")]
-    assert "32,768" in counts
+    assert counts.split()[1:4] == ["stream_aggregate", "1", "32,768"]
+    (titles,) = [line for line in shown.splitlines() if line.startswith("node ")]
+    assert counts[titles.index("keys") :].startswith("key: int64")
     assert all(line.rstrip() in shown for line in found.plan.splitlines())
     assert shown.replace(str(found.folder), "") == run("show", str(found.folder)).replace(
         str(found.folder), ""
