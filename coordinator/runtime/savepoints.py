@@ -90,6 +90,8 @@ class Keeper:
         NotFoundError
             There is none of that name; those that there are are named.
         """
+        if name:
+            check_savepoint_name(name)  # no folder: readers see what lies in this one
         found = [self._savepoints.load(name)] if name else self._savepoints.list()
         return pb.SavepointList(savepoints=[told(one) for one in found])
 

@@ -123,7 +123,9 @@ class Checkpoints:
         """Somebody wants a checkpoint now; of a job that was stopped, the one it was stopped at."""
         self._asked.ask(wanted)
         if self._stopping or self._told_end:
-            effects = self._asked.published(is_busy=False, has_ended=True)
+            effects = self._asked.published(
+                is_busy=False, has_ended=True, came_to_end=self._told_end
+            )
             self._asked.end(CancelledError("the job has ended", job=self._job))
             return effects
         self._next = now if self._tasks.runs else math.inf
@@ -390,7 +392,7 @@ class Checkpoints:
         """All tasks have ended: the last checkpoint is made of what they said."""
         if self._is_last:
             already, self._told_end = self._told_end, True
-            served = self._asked.published(is_busy=False, has_ended=True)
+            served = self._asked.published(is_busy=False, has_ended=True, came_to_end=True)
             return served if already else [*served, Ended(self.newest)]
         # after a failure it waits for its time, as any other
         return self._begin(now) if not self._aborted.n_in_a_row or now >= self._next else []

@@ -148,16 +148,21 @@ class AskedCheckpoints:
         for asked in self._with(checkpoint):
             self._fail(asked, error)
 
-    def published(self, *, is_busy: bool, has_ended: bool) -> CheckpointEffects:
+    def published(
+        self, *, is_busy: bool, has_ended: bool, came_to_end: bool = False
+    ) -> CheckpointEffects:
         """The newest checkpoint is complete, and all it owes is out: what follows from that.
 
-        `is_busy`: another one is under way; `has_ended`: no other one will follow.
+        `is_busy`: another one is under way; `has_ended`: no other one will follow; `came_to_end`:
+        all windows are closed, so whatever went on from it would open them again.
 
         That sources are to end is written down, for half of them must not be all that do. Until
         they have, no checkpoint is begun: in the one before no window was closed too early, so a
         job that is cancelled on the way can go on from it.
         """
         effects: CheckpointEffects = []
+        if came_to_end:
+            self._refuse_savepoints()
         if (newest := self._completed.pointer()) is not None:
             effects += self._serve(newest, self._with(newest.checkpoint))
             if has_ended:
@@ -205,6 +210,15 @@ class AskedCheckpoints:
                 )  # fmt: skip
             self._settle(asked)
         return list(wanted.values())
+
+    def _refuse_savepoints(self) -> None:
+        error = ConfigError(
+            "the stream came to its end before a savepoint was taken: its sources ended, and all "
+            "of its windows are closed, so nothing could go on from one"
+        )
+        for asked in self._in("waiting", "begun"):
+            if asked.wanted.savepoint:
+                self._fail(asked, error)
 
     def _fail(self, asked: _Asked, error: FabricError) -> None:
         asked.state, asked.error = "failed", error

@@ -164,9 +164,11 @@ def test_the_last_checkpoint_serves_all_of_a_job_that_ends_by_itself(job: Job) -
         found = job.take(job.core.finished(ack(key, FINAL), 11.0))
     assert isinstance(found[0], WriteManifest)
     found = written(job, 1, 12.0)
-    assert found[-2:] == [export(1), Ended(1)]
-    assert Stopped(1) not in found, "its windows are closed: it has ended"
-    assert [state(job, key)[0] for key in "abc"] == ["under way", "done", "done"]
+    assert export(1) not in found, "nothing could go on from it: its windows are closed"
+    assert found[-1] == Ended(1)
+    assert Stopped(1) not in found, "it has ended"
+    assert [state(job, key)[0] for key in "abc"] == ["failed", "done", "done"]
+    assert "came to its end before a savepoint" in job.core.taken("a").error.message
     ask(job, 13.0, "d", then="stop")
     assert state(job, "d") == ("done", 1)
 
