@@ -20,7 +20,8 @@ from fabric.clients.cli.run import File, load
 
 if TYPE_CHECKING:
     from fabric.checkpoint.savepoints import DamagedSavepoint, Savepoint, Savepoints
-    from fabric.clients.dataframe.session import Session, StreamName
+    from fabric.clients.dataframe.session import Session
+    from fabric.clients.job.stream_name import StreamName
     from fabric.control import control_pb2 as pb
 
 savepoints_app = typer.Typer(
@@ -165,8 +166,8 @@ def diff(
     The lines are those of `restore`. The exit code is 1 when a state is refused. FILE is executed
     up to the first stream that it would start.
     """
-    from fabric.clients.dataframe.session import restoring
     from fabric.clients.job.dry_run import NotRun, dry_run
+    from fabric.clients.job.stream_name import restoring
     from fabric.errors import PlanError
 
     with (
@@ -195,7 +196,7 @@ def restore(
     token: Token = "",
 ) -> None:  # fmt: skip
     """Run FILE, as `fabric run` does; its first stream with a name begins with the savepoint."""
-    from fabric.clients.dataframe.session import restoring
+    from fabric.clients.job.stream_name import restoring
 
     with (
         open_session(connect, token) if connect else nullcontext(),
@@ -205,7 +206,7 @@ def restore(
 
 
 def _asked(name: str, rename: list[str] | None, drop: list[str] | None) -> StreamName:
-    from fabric.clients.dataframe.session import StreamName
+    from fabric.clients.job.stream_name import StreamName
 
     pairs = [tuple(each.split("=", 1)) for each in rename or []]
     renames = tuple((pair[0], pair[1]) for pair in pairs if len(pair) == 2 and all(pair))

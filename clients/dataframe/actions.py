@@ -23,7 +23,8 @@ from fabric.clients.dataframe.render import (
     frame_text,
     text_table,
 )
-from fabric.clients.dataframe.session import Session, StreamName, default_session, plan_engine
+from fabric.clients.dataframe.session import Session, default_session, plan_engine
+from fabric.clients.job.stream_name import StreamName
 from fabric.errors import PlanError
 from fabric.io.sources.memory import table_of
 from fabric.plan import nodes, sources, targets

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from fabric.clients.job.host import JobHost
 from fabric.errors import PlanError
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from fabric.clients.dataframe.durations import Length
     from fabric.clients.job.job import Job
+    from fabric.clients.job.stream_name import StreamName
     from fabric.control import control_pb2 as pb
     from fabric.io.sinks.live import Feed
     from fabric.plan.nodes import Plan, Scan
@@ -78,59 +78,8 @@ class PlanEngine(Protocol):
         """The plan as it would run there; nothing runs."""
 
 
-OnExisting = Literal["continue", "new", "fail"]
-"""What to do when a stream of a name has checkpoints already."""
-
-
-class StreamName(NamedTuple):
-    """The name that the state of a stream belongs to."""
-
-    name: str
-    on_existing: OnExisting = "continue"
-    restore: str = ""
-    renames: tuple[tuple[str, str], ...] = ()
-    drop: tuple[str, ...] = ()
-
-    def message(self) -> pb.StreamName:
-        """As it travels."""
-        from fabric.control import control_pb2 as pb
-
-        return pb.StreamName(**{**self._asdict(), "renames": dict(self.renames)})
-
-    def asked(self) -> StreamName:
-        """With what `restoring` asks for; only the first stream of its block is asked for it."""
-        if not _RESTORING:
-            return self
-        more = _RESTORING.pop()
-        return self._replace(
-            restore=more.restore, renames=self.renames + more.renames, drop=self.drop + more.drop
-        )
-
-
-_RESTORING: list[StreamName] = []
 _lock = threading.RLock()
 _open: list[Session] = []
-
-
-@contextmanager
-def restoring(asked: StreamName) -> Iterator[None]:
-    """In the block the first stream with a name goes on as if its program said so.
-
-    Raises
-    ------
-    PlanError
-        At the end: no stream with a name was started.
-    """
-    _RESTORING.append(asked)
-    try:
-        yield
-        if asked in _RESTORING:
-            raise PlanError(
-                f"no stream with a name was started, so {asked.restore!r} was not restored; write: "
-                'write_stream(…, name="clicks")'
-            )
-    finally:
-        _RESTORING.clear()
 
 
 def default_session() -> Session:

@@ -18,8 +18,8 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fabric.clients.dataframe.session import StreamName
     from fabric.clients.job.host import JobHost
+    from fabric.clients.job.stream_name import StreamName
     from fabric.plan.nodes import Plan
 
 

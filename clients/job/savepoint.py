@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fabric.control import control_pb2 as pb
+from fabric.control.api import ControlApi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +52,9 @@ class SavepointInfo:
             f"SavepointInfo({self.name!r}, checkpoint {self.checkpoint}{stream}, {states}, "
             f"{self.bytes:,} bytes)"
         )
+
+
+def kept(control: ControlApi, checkpoint: pb.Checkpointing) -> list[SavepointInfo]:
+    """The savepoints in the folder that a session's checkpoints lie in, oldest first."""
+    found = control.list_savepoints(pb.SavepointsRequest(checkpoint=checkpoint))
+    return [SavepointInfo.of(one) for one in found.savepoints]

@@ -111,7 +111,9 @@ def headline(status: pb.JobStatus) -> str:
     """One line: id, name, state, rows, seconds, error."""
     name = f" {status.name!r}" if status.name else ""
     text = f"{status.job_id}{name}: {state_of(status)}"
-    if status.state == pb.JOB_FINISHED:
+    if status.state == pb.JOB_FINISHED and status.stopped_at:  # its tasks were cut off
+        text += f", after {status.seconds:.2f} s"
+    elif status.state == pb.JOB_FINISHED:
         text += f", {status.result_rows:,} rows in {status.seconds:.2f} s"
     elif status.state == pb.JOB_RUNNING:
         done = sum(stage.finished for stage in status.stages)

@@ -22,9 +22,9 @@ from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import Engine, Services
 from fabric.agent.runtime import AgentRuntime
 from fabric.clients.dataframe.durations import Length
-from fabric.clients.dataframe.session import StreamName
 from fabric.clients.job.dry_run import may_run
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
+from fabric.clients.job.stream_name import StreamName
 from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
 from fabric.config import FabricHome

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from fabric.clients.dataframe.durations import Length, latency_us
 from fabric.clients.dataframe.expressions.udf import chosen
-from fabric.clients.dataframe.session import StreamName, closed, opened
+from fabric.clients.dataframe.session import closed, opened
 from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.job.job import Job
-from fabric.clients.job.savepoint import SavepointInfo
+from fabric.clients.job.savepoint import SavepointInfo, kept
 from fabric.clients.job.status import where_from
+from fabric.clients.job.stream_name import StreamName
 from fabric.clients.session.readers import Readers
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
@@ -246,9 +247,7 @@ class Session(Readers, ABC):
         ...     session.checkpoints(folder=tempfile.mkdtemp()).savepoints()
         []
         """
-        asked = pb.SavepointsRequest(checkpoint=self._checkpoint)
-        found = self._open_control().list_savepoints(asked)
-        return [SavepointInfo.of(one) for one in found.savepoints]
+        return kept(self._open_control(), self._checkpoint)
 
     def agents(self, *, lost: bool = False) -> list[pb.AgentStatus]:
         """Every agent that is there; with `lost` those that were lost lately, too, as "failed".

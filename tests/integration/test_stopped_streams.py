@@ -70,7 +70,7 @@ def test_a_stopped_stream_goes_on_where_it_was(
     assert first.stop().state == "finished"
     status = first.status
     assert status.stopped_at == 1
-    assert f": stopped at checkpoint {status.stopped_at}, " in repr(first)
+    assert f": stopped at checkpoint {status.stopped_at}, after " in repr(first)
     assert first.error is None
     assert total(out) == 0, "its windows stay open"
     second = counted(session).write_stream(out, name="clicks")

@@ -16,12 +16,12 @@ from fabric.clients.dataframe.expressions.types import ManyColumns, ManyKeys
 from fabric.clients.dataframe.expressions.udf import own_object
 from fabric.clients.dataframe.lowering.aggregates import event_time
 from fabric.clients.dataframe.names import choice, column_name, whole
-from fabric.clients.dataframe.session import OnExisting, StreamName
 from fabric.clients.dataframe.targets import Target, by_changes, stream_target
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.group_by import GroupBy, WindowOptions
 from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.clients.dataframe.windows import window_of
+from fabric.clients.job.stream_name import OnExisting, StreamName
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -279,8 +279,8 @@ class StreamVerbs(Verbs):
             A savepoint to begin with, by its name or the absolute path of its folder, for a stream
             that is new, has not gone on since, or begins anew with ``on_existing="new"``.
         renames, drop
-            For one start, where the program has changed: new names of steps by old ones, and steps
-            whose state is to be left behind.
+            Where the program has changed: new names of steps by old ones, and steps whose state is
+            to be left behind. Carried out once, however often the program is started with them.
         latency
             How long a row may be gathered with others on its way to the target, as ``"1 second"``:
             more is cheaper. Default: that of the session. Files are seen with the next checkpoint.
