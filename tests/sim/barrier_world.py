@@ -60,6 +60,8 @@ class Source(Task):
 class BarrierWorld(World):
     """See `World`; tasks from `N_SOURCES` on are consumers."""
 
+    n_sources = N_SOURCES
+
     def __init__(self, seed: int) -> None:
         self.channels: dict[tuple[int, int], deque[Item]] = {}
         super().__init__(seed, n_tasks=N_SOURCES + N_CONSUMERS, last=60)
@@ -102,9 +104,9 @@ class BarrierWorld(World):
         self.prepared = set(self.published)
         self.do(self.core.started(self.runs(), self.keys(), self.now))
 
-    def lose(self) -> None:
+    def forget_tasks(self) -> None:
         self.channels = {}
-        super().lose()
+        super().forget_tasks()
 
     def count(self) -> None:
         """A source puts a row out; at its end it says so."""
@@ -130,7 +132,9 @@ class BarrierWorld(World):
         if (message := self.message()) is None:
             return
         kind, number, checkpoint, task = message
-        if kind == "complete":
+        if kind == "drain" and task.final is None:
+            task.last = task.position
+        elif kind == "complete":
             task.pending = [h for h in task.pending if h.checkpoint > checkpoint]
         elif kind == "aborted" and isinstance(task, Consumer):
             self.follow(task, task.channels.aborted(checkpoint))

@@ -69,6 +69,9 @@ class Task:
 class World:
     """One job, run by `step` until `ended`; `faults` says how often something goes wrong."""
 
+    n_sources = 3
+    """Tasks from there on read no source."""
+
     def __init__(self, seed: int, *, n_tasks: int = 3, last: int = 80) -> None:
         self.rng = Random(seed)
         self.now, self.epoch, self.attempt = 0.0, 1, 0
@@ -117,14 +120,14 @@ class World:
             self.step()
         raise AssertionError("nothing fails any more, and the job does not end")
 
-    def check(self, n_sources: int) -> None:
+    def check(self) -> None:
         """What must hold once it has ended: each row of each source is out once."""
         assert self.completed == sorted(set(self.completed))
         assert set(self.out().values()) <= {1}, "rows came twice"
         if self.ended:
             ends = self.positions(self.completed[-1])
             assert self.drained or set(ends) == {self.last}
-            wanted = {(n, row) for n in range(n_sources) for row in range(ends[n])}
+            wanted = {(n, row) for n in range(self.n_sources) for row in range(ends[n])}
             assert set(self.out()) == wanted, "rows are lost"
             unserved = [w for w in self.asked if self.state(w) == "under way"]
             assert not [w for w in unserved if not w.savepoint], "somebody waits for ever"
@@ -178,7 +181,8 @@ class World:
         self.do(core.stop(self.now))
         if self.core is not core:
             return  # the coordinator crashed: the next one runs the job as it was
-        self.tasks, self.up, self.down = {}, [], []
+        self.forget_tasks()
+        self.up, self.down = [], []
         while not core.settled:
             self.work()
             self.answer()
@@ -194,6 +198,10 @@ class World:
         self.core.restored(self.rows.items())
         self.do(self.core.restore(self.now))
 
+    def forget_tasks(self) -> None:
+        """None runs any more."""
+        self.tasks = {}
+
     def stopped(self, checkpoint: int) -> None:
         """Somebody stopped it: what is out are the rows up to that checkpoint."""
         self.happened["stopped"] += 1
@@ -205,8 +213,9 @@ class World:
         self.go_on_later()
 
     def positions(self, checkpoint: int) -> list[int]:
+        """Of each source."""
         at = self.stored[checkpoint].positions(NODE)
-        return [int(at.get(f"s{number}", b"0")) for number in range(self.n_tasks)]
+        return [int(at.get(f"s{number}", b"0")) for number in range(self.n_sources)]
 
     def count(self) -> None:
         """A task goes on; at its end it says its last word, now and then again."""
@@ -410,7 +419,7 @@ class World:
 
     def lose(self) -> None:
         """An agent is gone; all tasks of the region start anew."""
-        self.tasks = {}
+        self.forget_tasks()
         core = self.core
         self.do(core.lost("an agent was lost", self.now))
         if self.core is core:  # another one has restored already
