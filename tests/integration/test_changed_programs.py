@@ -23,6 +23,7 @@ from fabric.clients.session.session import Session
 from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.operators.snapshots import N_KEY_GROUPS
+from tests.support.local import local_fabric
 from tests.support.named_streams import Counting, differing, generated
 from tests.support.sampled import sampled
 from tests.support.wait import wait_until
@@ -123,6 +124,23 @@ def test_a_changed_program_goes_on(
                 goes_on(make(fast, "step", True), out, "s")
             goes_on(make(fast, "step", False), out, "s")  # a refused start changes nothing
     assert differing(kind, out) == ""
+
+
+def test_agents_go_on_with_other_names(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with (
+        local_fabric(2, slots=1) as two,
+        fabric.connect(f"fabric://{two.address}", token=two.token) as session,
+    ):
+        session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
+        slow, fast = generated(session, 1_000), generated(session)
+        once = slow.deduplicate(["split", "row"]).named("once")
+        stopped(counted(once, "step", False), out, "s")
+        job = goes_on(
+            counted(fast, "other", False), out, "s", renames={"step": "other"}, drop="once"
+        )
+        assert {"other: renamed from step", "once: dropped"} <= set(job.status.stream.changes)
+    assert differing("count", out) == ""
 
 
 # ---- savepoints
