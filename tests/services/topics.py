@@ -150,11 +150,14 @@ class Topics(ABC):
         abort: bool = False,
         **settings: str | int,
     ) -> None:
-        """Write rows: (key, value), or (key, value, timestamp in ms), or those and headers.
+        """Write rows, in order: (key, value), or (key, value, timestamp in ms), or headers, too.
 
         With a `transactional_id` they are one transaction, which `abort` aborts.
         """
-        conf: dict[str, Any] = {"bootstrap.servers": self.servers, "linger.ms": 1, "log_level": 3}
+        conf: dict[str, Any] = {
+            "bootstrap.servers": self.servers, "linger.ms": 1, "log_level": 3,
+            "enable.idempotence": True,  # or what is sent again comes behind what was sent later
+        }  # fmt: skip
         conf |= {key.replace("_", "."): value for key, value in settings.items()}
         if transactional_id is not None:
             conf["transactional.id"] = transactional_id

@@ -166,7 +166,7 @@ class KafkaOrdeal(Submitted):
         results = Counter(map(_result, now.values()))
         assert set(results.values()) == {1}, "some are seen twice"
         expected = reference(self._made)
-        assert set(results) == expected, f"{len(results)} results, {len(expected)} expected"
+        assert set(results) == expected, _differing(set(results), expected)
         left = [p.name for p in (self._folder / "sinks").glob("*")]
         assert left == [], "published records lie aside"
         self.check_markers(len(now))
@@ -223,6 +223,13 @@ class KafkaOrdeal(Submitted):
     @property
     def _folder(self) -> Any:
         return self._fabric.home / "checkpoints" / self.job_id
+
+
+def _differing(found: set[Result], expected: set[Result]) -> str:
+    """How many results are absent or wrong, by window, and some of them."""
+    absent, wrong = expected - found, found - expected
+    windows = [sorted(Counter(begin for _, begin, *_ in some).items()) for some in (absent, wrong)]
+    return f"absent {windows[0]}, as {sorted(absent)[:3]}; wrong {windows[1]}: {sorted(wrong)[:3]}"
 
 
 def _result(value: bytes | None) -> Result:
