@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fabric.clients.cli import admin, doctor, jobs, options, run, savepoints, serve, up
+from fabric.clients.cli import admin, doctor, jobs, options, run, savepoints, serve, streams, up
 from fabric.errors import FabricError
 
 _STOPPED = 130
@@ -38,6 +38,7 @@ app.command("explain", short_help="Show what a Python file would run.")(run.expl
 app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(jobs.checkpoints_app, name="checkpoints")
 app.add_typer(savepoints.savepoints_app, name="savepoints")
+app.add_typer(streams.streams_app, name="streams")
 app.add_typer(admin.agents_app, name="agents")
 app.command("datasets", short_help="List datasets.")(admin.datasets)
 app.command("top", short_help="Agents, jobs and events, live.")(jobs.top)

@@ -218,11 +218,17 @@ def _asked(name: str, rename: list[str] | None, drop: list[str] | None) -> Strea
 def _of(folder: Path) -> Savepoints:
     """Those of a checkpoint folder."""
     from fabric.checkpoint.savepoints import Savepoints
+
+    return Savepoints(existing(folder))
+
+
+def existing(folder: Path) -> Path:
+    """A folder that somebody names, with its whole path; `NotFoundError` where there is none."""
     from fabric.errors import NotFoundError
 
     if not folder.is_dir():
         raise NotFoundError(f"there is no folder {folder}")
-    return Savepoints(folder.absolute())
+    return folder.absolute()
 
 
 def _status(one: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fabric.checkpoint.manifest import Manifest
+    from fabric.clients.job.savepoint import StreamInfo
 
 _TASKS = {
     pb.TASK_UNKNOWN: "waiting", pb.TASK_RUNNING: "running", pb.TASK_FINISHED: "finished",
@@ -105,6 +106,22 @@ def savepoints_table(savepoints: Iterable[pb.SavepointStatus], now_s: float) -> 
         add(
             made, one.name, one.stream, one.job_id, *(known or ("",) * 5), one.release, one.error
         )  # fmt: skip
+    return made
+
+
+def streams_table(streams: Iterable[StreamInfo], now_s: float) -> Table:
+    """One line a stream that has a name."""
+    made = table(
+        "stream", "state", "checkpoint >", "taken", "age >", "size >", "starts >", "job",
+        "runs in", "error",
+    )  # fmt: skip
+    for one in streams:
+        taken_s = one.taken.timestamp() if one.taken is not None else 0.0
+        known = (
+            str(one.checkpoint), moment(taken_s), age(now_s - taken_s), size(one.bytes),
+        ) if taken_s else ("",) * 4  # fmt: skip
+        starts = f"{one.starts:,}" if one.starts else ""
+        add(made, one.name, one.state, *known, starts, one.job_id, one.runs_in, one.error)
     return made
 
 

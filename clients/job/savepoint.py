@@ -1,4 +1,4 @@
-"""A savepoint, as the handle of a job and a session show it."""
+"""Savepoints and named streams, as jobs and sessions show them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fabric.control import control_pb2 as pb
-from fabric.control.api import ControlApi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +45,66 @@ class SavepointInfo:
     def __repr__(self) -> str:
         if self.error:
             return f"SavepointInfo({self.name!r}, damaged: {self.error})"
-        states = f"{self.states or 'no'} state{'' if self.states == 1 else 's'}"
         stream = f" of stream {self.stream!r}" if self.stream else ""
         return (
-            f"SavepointInfo({self.name!r}, checkpoint {self.checkpoint}{stream}, {states}, "
-            f"{self.bytes:,} bytes)"
+            f"SavepointInfo({self.name!r}, checkpoint {self.checkpoint}{stream}, "
+            f"{_states(self.states)}, {self.bytes:,} bytes)"
         )
 
 
-def kept(control: ControlApi, checkpoint: pb.Checkpointing) -> list[SavepointInfo]:
-    """The savepoints in the folder that a session's checkpoints lie in, oldest first."""
-    found = control.list_savepoints(pb.SavepointsRequest(checkpoint=checkpoint))
-    return [SavepointInfo.of(one) for one in found.savepoints]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamInfo:
+    """A stream that has a name, as its checkpoint folder knows it.
+
+    `checkpoint` is the newest one, which a program of that name goes on from; 0: there is none.
+    `job_id` is the first job of the stream, whose state it is; `starts` counts programs that
+    started it. `runs_in` is the process that runs it, "" when none does; `ended` says that its
+    sources came to their end, so that it can't go on. `error` says what can't be read.
+
+    >>> StreamInfo(name="clicks", checkpoint=41, bytes=31_900, states=2)
+    StreamInfo('clicks', stopped at checkpoint 41, 2 states, 31,900 bytes)
+    """
+
+    name: str
+    checkpoint: int = 0
+    bytes: int = 0
+    states: int = 0
+    starts: int = 0
+    job_id: str = ""
+    runs_in: str = ""
+    ended: bool = False
+    error: str = ""
+    taken: datetime | None = None
+
+    @classmethod
+    def of(cls, told: pb.StreamRecord) -> StreamInfo:
+        """What a coordinator says of one."""
+        return cls(
+            name=told.name, checkpoint=told.checkpoint, bytes=told.bytes, states=told.states,
+            starts=told.starts, job_id=told.job_id, runs_in=told.runs_in, ended=told.ended,
+            error=told.error,
+            taken=datetime.fromtimestamp(told.created_s) if told.created_s else None,
+        )  # fmt: skip
+
+    @property
+    def state(self) -> str:
+        """ "running", "stopped", "ended" or "damaged"."""
+        if self.error:
+            return "damaged"
+        if self.runs_in:
+            return "running"
+        return "ended" if self.ended else "stopped"
+
+    def __repr__(self) -> str:
+        if self.error:
+            return f"StreamInfo({self.name!r}, damaged: {self.error})"
+        if not self.checkpoint:
+            return f"StreamInfo({self.name!r}, {self.state}, no checkpoint)"
+        return (
+            f"StreamInfo({self.name!r}, {self.state} at checkpoint {self.checkpoint}, "
+            f"{_states(self.states)}, {self.bytes:,} bytes)"
+        )
+
+
+def _states(n: int) -> str:
+    return f"{n or 'no'} state{'' if n == 1 else 's'}"

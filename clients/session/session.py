@@ -19,9 +19,9 @@ from fabric.clients.dataframe.expressions.udf import chosen
 from fabric.clients.dataframe.session import closed, opened
 from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.job.job import Job
-from fabric.clients.job.savepoint import SavepointInfo, kept
 from fabric.clients.job.status import where_from
 from fabric.clients.job.stream_name import StreamName
+from fabric.clients.session.kept import Kept
 from fabric.clients.session.readers import Readers
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _KEPT_MAX = 16
 
 
-class Session(Readers, ABC):
+class Session(Readers, Kept, ABC):
     """Where plans run. Closing it stops what it started; jobs of a remote fabric go on.
 
     Examples
@@ -239,16 +239,6 @@ class Session(Readers, ABC):
             return Job(self, status)
         raise NotFoundError(f"there is no job {job_id!r} here; `fabric jobs` lists them")
 
-    def savepoints(self) -> list[SavepointInfo]:
-        """The savepoints in the folder of its checkpoints, oldest first; see `Job.savepoint`.
-
-        >>> import fabric, tempfile
-        >>> with fabric.connect() as session:
-        ...     session.checkpoints(folder=tempfile.mkdtemp()).savepoints()
-        []
-        """
-        return kept(self._open_control(), self._checkpoint)
-
     def agents(self, *, lost: bool = False) -> list[pb.AgentStatus]:
         """Every agent that is there; with `lost` those that were lost lately, too, as "failed".
 
@@ -285,52 +275,6 @@ class Session(Readers, ABC):
             return pb.AgentStatus(agent_id=agent_id)
         control, request = self._open_control(), pb.AgentRequest(agent_id=agent_id)
         return control.undrain(request) if undo else control.drain(request)
-
-    # ---- datasets
-    def datasets(self) -> list[str]:
-        """Names of the datasets there are, in order.
-
-        >>> import fabric
-        >>> with fabric.connect() as session:
-        ...     _ = session.read_arrow({"a": [1]}).write_dataset("small")
-        ...     session.datasets(), session.dataset_schema("small").names
-        (['small'], ['a'])
-        """
-        return sorted(location.name for location in self.dataset_list().datasets)
-
-    def dataset_schema(self, name: str) -> pa.Schema:
-        """Columns of a dataset, see `datasets`; `NotFoundError` with the names there are."""
-        known = {location.name: location for location in self.dataset_list().datasets}
-        if name not in known:
-            raise NotFoundError(
-                f"there is no dataset {name!r}; there are: {', '.join(sorted(known)) or 'none'}"
-            )
-        return pa.ipc.read_schema(pa.py_buffer(known[name].schema))
-
-    def drop_dataset(self, name: str) -> None:
-        """Remove a dataset and its files on every agent; `NotFoundError` where there is none.
-
-        >>> import fabric
-        >>> with fabric.connect() as session:
-        ...     _ = session.read_arrow({"a": [1]}).write_dataset("small")
-        ...     session.drop_dataset("small")
-        ...     session.datasets()
-        []
-        """
-        request = pb.DatasetRequest(drop=pb.DatasetDrop(name=name))
-        if may_change(f"drop_dataset({name!r})"):
-            self._open_control().dataset(request)
-
-    def dataset_list(self) -> pb.DatasetReply:
-        """Where all datasets lie, and the addresses of the agents that are attached.
-
-        >>> import fabric
-        >>> with fabric.connect() as session:
-        ...     _ = session.read_arrow({"a": [1, 2]}).write_dataset("small")
-        ...     [(one.name, one.rows) for one in session.dataset_list().datasets]
-        [('small', 2)]
-        """
-        return self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
 
     def view(self, name: str) -> View:
         """The view that a job keeps under `name`; see `DataFrame.materialize`, and `View` for more.

@@ -169,11 +169,24 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
 
     def list_savepoints(self, request: pb.SavepointsRequest) -> pb.SavepointList:
         """See `ControlApi.list_savepoints`."""
-        return Keeper(self._config.checkpointing(request.checkpoint).folder).listed(request.name)
+        return self._keeper(request).listed(request.name)
 
     def delete_savepoint(self, request: pb.SavepointsRequest) -> pb.SavepointList:
         """See `ControlApi.delete_savepoint`."""
-        return Keeper(self._config.checkpointing(request.checkpoint).folder).deleted(request.name)
+        return self._keeper(request).deleted(request.name)
+
+    def list_streams(self, request: pb.StreamsRequest) -> pb.StreamList:
+        """See `ControlApi.list_streams`."""
+        self._settle()  # a job that has just ended lets go of its name
+        return self._keeper(request).streams()
+
+    def drop_stream(self, request: pb.StreamsRequest) -> pb.StreamList:
+        """See `ControlApi.drop_stream`."""
+        self._settle()
+        return self._keeper(request).dropped(request.name)
+
+    def _keeper(self, request: pb.SavepointsRequest | pb.StreamsRequest) -> Keeper:
+        return Keeper(self._config.checkpointing(request.checkpoint).folder)
 
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""

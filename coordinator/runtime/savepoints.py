@@ -1,7 +1,7 @@
-"""The savepoints of a checkpoint folder, as people ask for them.
+"""What a checkpoint folder keeps under a name, as people ask for it: savepoints, and streams.
 
-`wanted_of` checks what somebody asks for, `told` makes the answer about a savepoint, and `Keeper`
-lists and deletes them, and makes one out of a checkpoint.
+`wanted_of` checks what somebody asks for, `told` and `stream_told` make the answers, and `Keeper`
+lists and deletes savepoints, makes one out of a checkpoint, and lists and drops named streams.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fabric._cython.kernels.hash import N_KEY_GROUPS
 from fabric.checkpoint.manifest import shortened_plan
+from fabric.checkpoint.names import NamedStream, drop_stream, named_streams
 from fabric.checkpoint.savepoints import (
     DamagedSavepoint,
     Savepoint,
@@ -101,6 +102,14 @@ class Keeper:
         self._savepoints.delete(name)
         return pb.SavepointList(savepoints=found)
 
+    def streams(self) -> pb.StreamList:
+        """All streams that have a name; of damaged ones their error."""
+        return pb.StreamList(streams=[stream_told(one) for one in named_streams(self._root)])
+
+    def dropped(self, name: str) -> pb.StreamList:
+        """Forget a stream with its checkpoints, see `drop_stream`; returns what it was."""
+        return pb.StreamList(streams=[stream_told(drop_stream(self._root, name))])
+
 
 def told(savepoint: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
     """What people are told of it."""
@@ -117,3 +126,15 @@ def told(savepoint: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
         states=n_states(manifest), release=savepoint.release,
         location="" if savepoint.folder is None else str(savepoint.folder),
     )  # fmt: skip
+
+
+def stream_told(stream: NamedStream) -> pb.StreamRecord:
+    """What people are told of a stream that has a name."""
+    told = pb.StreamRecord(name=stream.name, runs_in=stream.runs_in, error=stream.error)
+    if stream.record is not None:
+        told.job_id, told.starts = stream.record.state, stream.record.starts
+        told.ended = stream.record.ended
+    if (newest := stream.newest) is not None:
+        told.checkpoint, told.created_s = newest.checkpoint, newest.wall_us / 1e6
+        told.bytes, told.states = newest.n_bytes, n_states(newest)
+    return told

@@ -36,6 +36,8 @@ SCOPES: Mapping[str, Scope] = {
     "TakeCheckpoint": "submit",
     "ListSavepoints": "read",
     "DeleteSavepoint": "submit",
+    "ListStreams": "read",
+    "DropStream": "submit",
     "JobPlan": "read",
     "ListEvents": "read",
     "Drain": "submit",

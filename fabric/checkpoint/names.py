@@ -3,10 +3,11 @@
     <root>/.names/clicks.json    the job that "clicks" was first, and how often it was started
                  /clicks.lock    locked by the process that runs it, as long as that lives
 
-One job: `HeldName`. Each start of a program is a job of its own; checkpoints and output of all lie
-under the id of the first one, which a program that is run again finds by the name. The number of
-starts makes whatever a sink writes aside unique: a program that was killed can't say how far it
-came. The operating system drops the lock of a process that ends, however it ends.
+One job: `HeldName`, and `named_streams` and `drop_stream`, for people who look after a checkpoint
+folder. Each start of a program is a job of its own; checkpoints and output of all lie under the id
+of the first one, which a program that is run again finds by the name. The number of starts makes
+whatever a sink writes aside unique: a program that was killed can't say how far it came. The
+operating system drops the lock of a process that ends, however it ends.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -22,10 +24,13 @@ from pathlib import Path
 
 from fabric.checkpoint.files import Files, reading, writing
 from fabric.checkpoint.folder import NAMES, plain
-from fabric.checkpoint.manifest import check_label
-from fabric.errors import ConfigError, DataError
+from fabric.checkpoint.manifest import Manifest, check_label
+from fabric.checkpoint.storage import FolderStorage
+from fabric.errors import ConfigError, DataError, FabricError, NotFoundError
 
 VERSION = 1
+LOOK_S = 0.05
+"""Somebody who only looks whether a name is held has it for a moment himself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +111,12 @@ class HeldName:
 
     def _take(self) -> None:
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._lock)
         except BlockingIOError:
-            holder = os.pread(self._lock, 512, 0).decode(errors="replace") or "another process"
             raise ConfigError(
-                f"a stream {self.name!r} is running already, in {holder}: two programs would share "
-                "one state. Stop that one first, or give this one another name="
+                f"a stream {self.name!r} is running already, in {_holder(self._lock)}: two "
+                "programs would share one state. Stop that one first, or give this one another "
+                "name="
             ) from None
         with writing(self._root, self._lock_path):
             os.ftruncate(self._lock, 0)
@@ -120,8 +125,15 @@ class HeldName:
 
 def read_record(root: Path, name: str, files: Files | None = None) -> NameRecord | None:
     """What is known of a name, whoever runs its stream; None: nothing."""
-    files = files or Files()
     path = root / NAMES / f"{plain(check_stream_name(name))}.json"
+    record = _record(files or Files(), root, path)
+    if record is not None and record.name != name:  # two names that a digest can't tell apart
+        where = path.relative_to(root)
+        raise DataError(f"{where} is of the stream {record.name!r}, not of {name!r}")
+    return record
+
+
+def _record(files: Files, root: Path, path: Path) -> NameRecord | None:
     where = str(path.relative_to(root))
     with reading(files, root, path):
         try:
@@ -135,16 +147,119 @@ def read_record(root: Path, name: str, files: Files | None = None) -> NameRecord
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise DataError(
             f"{where} in the checkpoint folder is damaged: {error}. It says which job the state "
-            f"of the stream {name!r} belongs to; restore it, or remove it to begin anew"
+            "of a stream belongs to; restore it, or remove it to begin that stream anew"
         ) from error
     if record is None:
         raise DataError(
             f"{where} in the checkpoint folder has format {version}, this Fabric reads format "
             f"{VERSION}; use the release that wrote it, or a newer one"
         )
-    if record.name != name:  # two names that a digest can't tell apart
-        raise DataError(f"{where} is of the stream {record.name!r}, not of {name!r}")
     return record
+
+
+# ---- for people who look after a checkpoint folder
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStream:
+    """What a checkpoint folder has of a stream with a name; `error`: what of it can't be read.
+
+    `newest` is the checkpoint that its program would go on from, `runs_in` the process that runs
+    it. Of a damaged record only the error is known, and `name` is that of the file.
+    """
+
+    name: str
+    record: NameRecord | None = None
+    newest: Manifest | None = None
+    runs_in: str = ""
+    error: str = ""
+
+
+def named_streams(root: Path) -> list[NamedStream]:
+    """Every stream that has a name in the checkpoint folder `root`, by name."""
+    files, folder = Files(), root / NAMES
+    with reading(files, root, folder):
+        try:
+            names = files.names(folder)
+        except FileNotFoundError:
+            return []
+    return sorted(
+        (_named(files, root, folder / name) for name in names if name.endswith(".json")),
+        key=lambda one: one.name,
+    )
+
+
+def drop_stream(root: Path, name: str) -> NamedStream:
+    """Forget a name, with all checkpoints of its stream; savepoints stay. Returns what it was.
+
+    Raises
+    ------
+    NotFoundError
+        There is none of that name; those that there are are named.
+    ConfigError
+        It is running.
+    DataError, StorageError
+        Its record is damaged, or the disk refuses.
+    """
+    if read_record(root, name) is None:
+        names = ", ".join(repr(one.name) for one in named_streams(root)) or "none"
+        raise NotFoundError(f"there is no stream {name!r} in {root}; there are: {names}")
+    found = _named(Files(), root, root / NAMES / f"{plain(name)}.json")
+    if found.runs_in:
+        raise ConfigError(f"the stream {name!r} is running, in {found.runs_in}; stop it first")
+    held = HeldName(root, name)
+    try:
+        if held.record is not None:
+            FolderStorage(root).remove_job(held.record.state)  # first: or nobody could find it
+        held.drop()
+    finally:
+        held.close()
+    return found
+
+
+def _named(files: Files, root: Path, path: Path) -> NamedStream:
+    try:
+        record = _record(files, root, path)
+    except FabricError as error:
+        return NamedStream(path.stem, error=error.message)
+    if record is None:  # it was dropped meanwhile
+        return NamedStream(path.stem)
+    if plain(record.name) != path.stem:
+        return NamedStream(path.stem, error=f"it is the stream {record.name!r}: it was moved")
+    newest, why, storage = None, "", FolderStorage(root)
+    try:
+        if numbers := storage.checkpoints(record.state):
+            newest = storage.load(record.state, numbers[-1])
+    except FabricError as error:
+        why = error.message
+    return NamedStream(record.name, record, newest, _runs_in(path.with_suffix(".lock")), why)
+
+
+def _runs_in(path: Path) -> str:
+    """The process that holds the lock of a name; "" when none does."""
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(lock)
+    finally:
+        os.close(lock)
+    return ""
+
+
+def _lock(lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(LOOK_S)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _holder(lock: int) -> str:
+    return os.pread(lock, 512, 0).decode(errors="replace") or "another process"
 
 
 def check_stream_name(name: str) -> str:

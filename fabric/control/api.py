@@ -110,6 +110,14 @@ class ControlApi:
         """Remove a savepoint; returns what it was."""
         return self.call("DeleteSavepoint", request, pb.SavepointList)
 
+    def list_streams(self, request: pb.StreamsRequest) -> pb.StreamList:
+        """The streams that have a name in a checkpoint folder, by name."""
+        return self.call("ListStreams", request, pb.StreamList)
+
+    def drop_stream(self, request: pb.StreamsRequest) -> pb.StreamList:
+        """Forget the name of a stream, with its checkpoints; returns what it was."""
+        return self.call("DropStream", request, pb.StreamList)
+
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """A job's plan and stages as they run, also after they were planned anew."""
         return self.call("JobPlan", request, pb.ExplainReply)

@@ -1061,6 +1061,44 @@ class SavepointList(_message.Message):
     savepoints: _containers.RepeatedCompositeFieldContainer[SavepointStatus]
     def __init__(self, savepoints: _Optional[_Iterable[_Union[SavepointStatus, _Mapping]]] = ...) -> None: ...
 
+class StreamsRequest(_message.Message):
+    __slots__ = ("name", "checkpoint")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    checkpoint: Checkpointing
+    def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
+
+class StreamRecord(_message.Message):
+    __slots__ = ("name", "job_id", "starts", "ended", "runs_in", "checkpoint", "created_s", "bytes", "states", "error")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    RUNS_IN_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    CREATED_S_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    job_id: str
+    starts: int
+    ended: bool
+    runs_in: str
+    checkpoint: int
+    created_s: float
+    bytes: int
+    states: int
+    error: str
+    def __init__(self, name: _Optional[str] = ..., job_id: _Optional[str] = ..., starts: _Optional[int] = ..., ended: _Optional[bool] = ..., runs_in: _Optional[str] = ..., checkpoint: _Optional[int] = ..., created_s: _Optional[float] = ..., bytes: _Optional[int] = ..., states: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class StreamList(_message.Message):
+    __slots__ = ("streams",)
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    streams: _containers.RepeatedCompositeFieldContainer[StreamRecord]
+    def __init__(self, streams: _Optional[_Iterable[_Union[StreamRecord, _Mapping]]] = ...) -> None: ...
+
 class EventsRequest(_message.Message):
     __slots__ = ("job_id", "last")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]

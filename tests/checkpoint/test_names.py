@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
-from fabric.checkpoint.names import HeldName, NameRecord, check_stream_name
+from fabric.checkpoint import names
+from fabric.checkpoint.names import (
+    HeldName,
+    NamedStream,
+    NameRecord,
+    check_stream_name,
+    drop_stream,
+    named_streams,
+    read_record,
+)
 from fabric.checkpoint.storage import FolderStorage
-from fabric.errors import ConfigError, DataError, StorageError
+from fabric.errors import ConfigError, DataError, NotFoundError, StorageError
 
 ODD = ["clicks", "Clicks", "per minute", "a/b", "..", ".hidden", "ü" * 100, "x" * 128, "q\"'\\"]
 
@@ -110,3 +121,43 @@ def test_what_a_stream_cannot_be_called(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError):
         HeldName(tmp_path, name)
     assert os.listdir(tmp_path) == []
+
+
+def test_streams_are_listed_and_dropped(tmp_path: Path) -> None:
+    assert named_streams(tmp_path) == []
+    storage = FolderStorage(tmp_path)
+    held = []
+    for number, name in enumerate(("one", "Two")):
+        held.append(HeldName(tmp_path, name))
+        held[-1].write(NameRecord(name, f"job-{number}", number, ended=number > 0))
+        storage.prepare(f"job-{number}")
+    held[1].close()
+    (tmp_path / ".names" / "three.json").write_bytes(b"{")
+    (tmp_path / ".names" / "four.json").write_bytes((tmp_path / ".names" / "one.json").read_bytes())
+    two, four, one, three = named_streams(tmp_path)
+    assert two == NamedStream("Two", NameRecord("Two", "job-1", 1, ended=True))
+    assert (one.name, one.runs_in.split(" on ")[0]) == ("one", f"process {os.getpid()}")
+    assert "it is the stream 'one': it was moved" in four.error
+    assert ".names/three.json in the checkpoint folder is damaged" in three.error
+    with pytest.raises(ConfigError, match=f"'one' is running, in process {os.getpid()}"):
+        drop_stream(tmp_path, "one")
+    held[0].close()
+    assert drop_stream(tmp_path, "one").record == NameRecord("one", "job-0", 0)
+    assert storage.jobs() == ["job-1"]
+    assert read_record(tmp_path, "one") is None
+    with pytest.raises(NotFoundError, match=r"no stream 'one' in .*there are: 'Two', "):
+        drop_stream(tmp_path, "one")
+    with pytest.raises(DataError, match="is damaged"):
+        drop_stream(tmp_path, "three")
+    HeldName(tmp_path, "one").close()
+
+
+def test_a_look_at_a_name_takes_it_from_nobody(tmp_path: Path) -> None:
+    """Who lists streams has their locks for a moment; whoever starts one then waits."""
+    HeldName(tmp_path, "one").close()
+    lock = os.open(tmp_path / ".names" / "one.lock", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    timer = Timer(names.LOOK_S / 2, os.close, [lock])
+    timer.start()
+    HeldName(tmp_path, "one").close()
+    timer.join()

@@ -161,6 +161,8 @@ def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
         "TakeCheckpoint": pb.TakeCheckpointRequest(),
         "ListSavepoints": pb.SavepointsRequest(),
         "DeleteSavepoint": pb.SavepointsRequest(),
+        "ListStreams": pb.StreamsRequest(),
+        "DropStream": pb.StreamsRequest(),
         "JobPlan": pb.JobRequest(),
         "ListEvents": pb.EventsRequest(),
         "Drain": pb.AgentRequest(),

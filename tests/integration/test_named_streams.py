@@ -15,10 +15,11 @@ import pytest
 
 import fabric
 from fabric import streams
+from fabric.clients.cli.main import main
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
-from fabric.errors import ConfigError, PlanError
-from tests.support.local import LocalFabric
+from fabric.errors import ConfigError, NotFoundError, PlanError
+from tests.support.local import LocalFabric, local_fabric
 from tests.support.named_streams import KINDS, counted, differing, generated
 from tests.support.sampled import SOAK, sampled
 from tests.support.wait import wait_until
@@ -209,6 +210,37 @@ def test_a_program_that_has_changed_is_refused(session: Session, tmp_path: Path)
     assert sum(fabric.read_parquet(out).collect()["count"].to_pylist()) == 4_000
 
 
+def test_a_dropped_stream_begins_anew(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    session.checkpoints(folder=kept)
+    job = rows(session, rows_per_s=500).write_stream(tmp_path / "out", name="gone")
+    wait_until(lambda: written(tmp_path / "out"), 60)
+    with pytest.raises(ConfigError, match="'gone' is running, in process "):
+        session.drop_stream("gone")
+    job.savepoint("before")
+    job.cancel()
+    wait_until(lambda: session.streams()[0].state == "stopped", 30)
+    (stream,) = session.streams()
+    assert (stream.name, stream.job_id, stream.starts) == ("gone", job.id, 1)
+    assert main(["streams", "list", "--folder", str(kept)]) == 0
+    shown = capsys.readouterr().out
+    assert [word for word in ("gone", "stopped", job.id) if word not in shown] == []
+    assert main(["streams", "drop", "gone", "--folder", str(kept)]) == 0
+    assert capsys.readouterr().out == "dropped stream gone\n"
+    assert session.streams() == []
+    with pytest.raises(NotFoundError, match=r"no stream 'gone' in .*there are: none"):
+        session.drop_stream("gone")
+    assert main(["streams", "list", "--folder", str(kept)]) == 0
+    assert capsys.readouterr().out == f"no streams with a name are in {kept}\n"
+    anew = rows(session).write_stream(tmp_path / "anew", name="gone").wait()
+    assert (anew.status.stream.checkpoint, n_rows(tmp_path / "anew")) == (0, 4_000)
+    back = rows(session).write_stream(tmp_path / "back", name="back", restore="before").wait()
+    assert back.status.stream.savepoint == "before"
+    assert 0 < n_rows(tmp_path / "back") < 4_000
+
+
 @pytest.mark.parametrize("name", ["", " a", "a\n", "x" * 129])
 def test_names_that_cannot_be(session: Session, name: str, tmp_path: Path) -> None:
     if name:
@@ -262,3 +294,38 @@ def test_a_name_is_held_across_coordinators(two: LocalFabric, tmp_path: Path) ->
         assert first.wait().state == "finished"
         assert first.status.stream.name == name
     assert n_rows(tmp_path / "out") == 4_000
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[LocalFabric]:
+    """Two agents that may be killed."""
+    with local_fabric(2, slots=1) as running:
+        yield running
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_five_kinds_of_state_go_on_on_agents(
+    mortal: LocalFabric, tmp_path: Path, kind: str, seed: int
+) -> None:
+    """An agent is killed, the stream is cancelled, and its program is run again."""
+    out, name, rng = tmp_path / "out", f"{kind} {tmp_path.name}", random.Random(f"{kind} {seed}")
+    make, n = KINDS[kind][0], 20_000
+    with fabric.connect(f"fabric://{mortal.address}", token=mortal.token) as session:
+        session.checkpoints(interval_s=0.2)
+        for _ in range(2):
+            job = make(generated(session, 1_000, n)).write_stream(out, name=name, parallelism=2)
+            first = job.status.stream.checkpoint
+            wait_until(lambda j=job, c=first: _published(j) > c, 120)
+            time.sleep(rng.random())
+            victim = rng.randrange(2)
+            mortal.kill(victim)
+            mortal.restart(victim)
+            assert job.cancel().state == "cancelled"
+        last = make(generated(session, 0, n)).write_stream(out, name=name, parallelism=2).wait()
+        assert last.status.stream.checkpoint
+    assert differing(kind, out, n) == ""
+
+
+def _published(job: fabric.Job) -> int:
+    return max((c.checkpoint for c in job.checkpoints() if c.state == "published"), default=0)

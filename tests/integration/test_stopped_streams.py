@@ -195,6 +195,8 @@ def test_a_stream_on_agents(
         there = ["--connect", two.address, "--token", str(two.home / "token")]
         assert main(["savepoints", "create", first.id, "monday", *there]) == 1
         assert "there is a savepoint 'monday' already" in capsys.readouterr().err
+        assert main(["streams", "drop", "clicks", *there]) == 1
+        assert "the stream 'clicks' is running, in process " in capsys.readouterr().err
         assert main(["jobs", *there, "stop", first.id, "--savepoint", "tuesday"]) == 0
         assert "stopped at checkpoint " in capsys.readouterr().out
         assert main(["jobs", *there]) == 0
@@ -206,3 +208,10 @@ def test_a_stream_on_agents(
         assert total(out) > 0
         with pytest.raises(ConfigError, match="'clicks' came to its end"):
             counted(session).write_stream(out, name="clicks")
+        assert main(["streams", "list", *there]) == 0
+        assert "clicks" in capsys.readouterr().out
+        assert ("clicks", "ended") in [(one.name, one.state) for one in session.streams()]
+        assert main(["streams", "drop", "clicks", *there]) == 0
+        assert "clicks" not in [one.name for one in session.streams()]
+        counted(session).write_stream(tmp_path / "anew", name="clicks").wait()
+        assert total(tmp_path / "anew") == N_ROWS

@@ -189,6 +189,14 @@ class SparkControl(ControlApi):
         """There is none to delete."""
         raise NotFoundError("no stream runs on Spark, so there are no savepoints")
 
+    def list_streams(self, request: pb.StreamsRequest) -> pb.StreamList:
+        """None: no stream runs on Spark."""
+        return pb.StreamList()
+
+    def drop_stream(self, request: pb.StreamsRequest) -> pb.StreamList:
+        """There is none to drop."""
+        raise NotFoundError("no stream runs on Spark, so none has a name")
+
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """The plan as it was given."""
         root = self._job(request.job_id).plan.root

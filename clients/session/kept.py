@@ -1,0 +1,132 @@
+"""What lies on a fabric under a name, whoever made it: datasets, savepoints and streams.
+
+One job: `Kept`, the verbs of a session that list and remove these.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fabric.clients.job.dry_run import may_change
+from fabric.clients.job.savepoint import SavepointInfo, StreamInfo
+from fabric.control import control_pb2 as pb
+from fabric.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from fabric.control.api import ControlApi
+
+
+class Kept(ABC):
+    """See `Session`, which is one."""
+
+    _checkpoint: pb.Checkpointing
+
+    @abstractmethod
+    def _open_control(self) -> ControlApi: ...
+
+    # ---- datasets
+    def datasets(self) -> list[str]:
+        """Names of the datasets there are, in order.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     _ = session.read_arrow({"a": [1]}).write_dataset("small")
+        ...     session.datasets(), session.dataset_schema("small").names
+        (['small'], ['a'])
+        """
+        return sorted(location.name for location in self.dataset_list().datasets)
+
+    def dataset_schema(self, name: str) -> pa.Schema:
+        """Columns of a dataset, see `datasets`; `NotFoundError` with the names there are."""
+        known = {location.name: location for location in self.dataset_list().datasets}
+        if name not in known:
+            raise NotFoundError(
+                f"there is no dataset {name!r}; there are: {', '.join(sorted(known)) or 'none'}"
+            )
+        return pa.ipc.read_schema(pa.py_buffer(known[name].schema))
+
+    def drop_dataset(self, name: str) -> None:
+        """Remove a dataset and its files on every agent; `NotFoundError` where there is none.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     _ = session.read_arrow({"a": [1]}).write_dataset("small")
+        ...     session.drop_dataset("small")
+        ...     session.datasets()
+        []
+        """
+        request = pb.DatasetRequest(drop=pb.DatasetDrop(name=name))
+        if may_change(f"drop_dataset({name!r})"):
+            self._open_control().dataset(request)
+
+    def dataset_list(self) -> pb.DatasetReply:
+        """Where all datasets lie, and the addresses of the agents that are attached.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     _ = session.read_arrow({"a": [1, 2]}).write_dataset("small")
+        ...     [(one.name, one.rows) for one in session.dataset_list().datasets]
+        [('small', 2)]
+        """
+        return self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
+
+    # ---- what streams leave in the folder of checkpoints
+
+    def savepoints(self) -> list[SavepointInfo]:
+        """The savepoints in the folder of its checkpoints, oldest first; see `Job.savepoint`.
+
+        >>> import fabric, tempfile
+        >>> with fabric.connect() as session:
+        ...     session.checkpoints(folder=tempfile.mkdtemp()).savepoints()
+        []
+        """
+        request = pb.SavepointsRequest(checkpoint=self._checkpoint)
+        found = self._open_control().list_savepoints(request)
+        return [SavepointInfo.of(one) for one in found.savepoints]
+
+    def streams(self) -> list[StreamInfo]:
+        """The streams that have a name in the folder of its checkpoints, by name.
+
+        >>> import fabric, tempfile
+        >>> from fabric import streams
+        >>> with fabric.connect() as session:
+        ...     _ = session.checkpoints(folder=tempfile.mkdtemp())
+        ...     rows = streams.generator(n_rows=10, session=session)
+        ...     _ = rows.write_stream(streams.to_blackhole(), name="clicks").wait()
+        ...     [(one.name, one.state) for one in session.streams()]
+        [('clicks', 'ended')]
+        """
+        request = pb.StreamsRequest(checkpoint=self._checkpoint)
+        found = self._open_control().list_streams(request)
+        return [StreamInfo.of(one) for one in found.streams]
+
+    def drop_stream(self, name: str) -> None:
+        """Forget the name of a stream, and remove its checkpoints; its savepoints stay.
+
+        A program of that name begins anew. What its sinks had not put out yet is lost.
+
+        Raises
+        ------
+        ConfigError
+            The stream is running; stop it first.
+        NotFoundError
+            There is none of that name; those that there are are named.
+
+        Examples
+        --------
+        >>> import fabric, tempfile
+        >>> from fabric import streams
+        >>> with fabric.connect() as session:
+        ...     _ = session.checkpoints(folder=tempfile.mkdtemp())
+        ...     rows = streams.generator(n_rows=10, session=session)
+        ...     _ = rows.write_stream(streams.to_blackhole(), name="clicks").wait()
+        ...     session.drop_stream("clicks")
+        ...     session.streams()
+        []
+        """
+        if may_change(f"drop_stream({name!r})"):
+            request = pb.StreamsRequest(name=name, checkpoint=self._checkpoint)
+            self._open_control().drop_stream(request)
