@@ -1,4 +1,4 @@
-"""The API under ``/api/v1``: jobs, tasks, agents, datasets, plans and events as JSON.
+"""The API under ``/api/v1``: jobs, agents, datasets, savepoints, streams and events as JSON.
 
 One job: routes, each a call of the runtime. Scopes are those of the gRPC calls of the same name.
 """
@@ -23,6 +23,9 @@ from fabric.coordinator.rest.models import (
     Jobs,
     Plan,
     Problem,
+    Savepoint,
+    Stream,
+    Taken,
     Task,
     states_of,
 )
@@ -31,6 +34,7 @@ from fabric.coordinator.service.auth import SCOPES
 from fabric.coordinator.submit.idempotency import own_key
 from fabric.coordinator.submit.plan_pool import PlanPool
 from fabric.errors import NotFoundError
+from fabric.ids import new_id
 
 F = TypeVar("F", bound=Callable[..., Any])
 State = Literal["queued", "running", "finished", "failed", "cancelled", "released"]
@@ -44,6 +48,20 @@ Parallelism = Annotated[int, Query(ge=0, le=1 << 15)]
 Key = Annotated[
     str,
     Header(alias="Idempotency-Key", max_length=256, description="The same key, the same job."),
+]
+AskKey = Annotated[
+    str,
+    Header(alias="Idempotency-Key", max_length=128, description="The same key, the same request."),
+]
+Then = Annotated[
+    Literal["go on", "stop", "drain"],
+    Body(description="What follows: the stream goes on, stops there, or its sources end."),
+]
+KeepAs = Annotated[
+    str, Body(max_length=128, description="Keep it under this name, as a savepoint.")
+]
+Again = Annotated[
+    bool, Body(description="It was asked for before, perhaps of an earlier coordinator.")
 ]
 FromPath = Annotated[str, Body(embed=True, max_length=4096, description="Node to begin with.")]
 
@@ -68,6 +86,7 @@ def router(control: ControlApi, access: Access, planning: PlanPool) -> APIRouter
     _changes(routes, control)
     _agents(routes, control)
     _datasets(routes, control)
+    _streams(routes, control)
     return api
 
 
@@ -172,6 +191,24 @@ def _changes(routes: _Routes, control: ControlApi) -> None:
         asked = pb.RestartRequest(job_id=job_id, from_path=from_path)
         return JobDetail.of(control.restart(asked))
 
+    @routes.add(
+        "POST /jobs/{job_id}/checkpoints",
+        "TakeCheckpoint",
+        "Have a stream take a checkpoint: to keep it, to stop there, or to drain it",
+        status_code=202,
+    )
+    def take_checkpoint(
+        job_id: str,
+        savepoint: KeepAs = "",
+        then: Then = "go on",
+        again: Again = False,
+        key: AskKey = "",
+    ) -> Taken:
+        asked = pb.TakeCheckpointRequest(
+            job_id=job_id, key=key or new_id("ask"), savepoint=savepoint, then=then, again=again
+        )
+        return Taken.of(asked.key, control.take_checkpoint(asked))
+
     @routes.add("POST /jobs/{job_id}/release", "Release", "Drop its partitions")
     def release(job_id: str) -> JobDetail:
         return JobDetail.of(control.release(pb.JobRequest(job_id=job_id)))
@@ -206,6 +243,29 @@ def _datasets(routes: _Routes, control: ControlApi) -> None:
     def list_datasets() -> list[Dataset]:
         told = control.dataset(pb.DatasetRequest(list=pb.DatasetList()))
         return [Dataset.of(location, set(told.addresses)) for location in told.datasets]
+
+
+def _streams(routes: _Routes, control: ControlApi) -> None:
+    @routes.add("GET /savepoints", "ListSavepoints", "List savepoints, oldest first")
+    def list_savepoints() -> list[Savepoint]:
+        told = control.list_savepoints(pb.SavepointsRequest())
+        return [Savepoint.of(one) for one in told.savepoints]
+
+    @routes.add("DELETE /savepoints/{name:path}", "DeleteSavepoint", "Delete one; what it was")
+    def delete_savepoint(name: str) -> list[Savepoint]:
+        told = control.delete_savepoint(pb.SavepointsRequest(name=name))
+        return [Savepoint.of(one) for one in told.savepoints]
+
+    @routes.add("GET /streams", "ListStreams", "List streams that have a name")
+    def list_streams() -> list[Stream]:
+        return [Stream.of(one) for one in control.list_streams(pb.StreamsRequest()).streams]
+
+    @routes.add(
+        "DELETE /streams/{name:path}", "DropStream", "Forget one, with its checkpoints; what it was"
+    )
+    def drop_stream(name: str) -> list[Stream]:
+        told = control.drop_stream(pb.StreamsRequest(name=name))
+        return [Stream.of(one) for one in told.streams]
 
 
 def status_of(control: ControlApi, job_id: str) -> pb.JobStatus:

@@ -100,8 +100,30 @@ def _counts(told: Iterable[pb.Counted]) -> dict[str, dict[str, int]]:
     return found
 
 
+class Origin(_Told):
+    """Where a stream with a name goes on; `state` is the job that its state belongs to."""
+
+    name: str
+    state: str
+    checkpoint: int
+    begun_s: float
+    states: int
+    bytes: int
+    savepoint: str
+    changes: list[str]
+
+    @classmethod
+    def of(cls, told: Message) -> Self:
+        """From its message."""
+        assert isinstance(told, pb.StreamOrigin)
+        return _made(cls, told, changes=list(told.changes))
+
+
 class Job(BaseModel):
-    """A submitted plan; `n_attempts` counts those beyond the first of each task."""
+    """A submitted plan; `n_attempts` counts those beyond the first of each task.
+
+    `stopped_at` is the checkpoint that somebody stopped its stream at, null when nobody has.
+    """
 
     job_id: str
     name: str
@@ -114,6 +136,7 @@ class Job(BaseModel):
     n_finished: int
     n_attempts: int
     run: int
+    stopped_at: int | None
     error: Error | None
 
     @classmethod
@@ -126,15 +149,20 @@ class Job(BaseModel):
             rows=told.result_rows,
             n_tasks=sum(stage.n_tasks for stage in told.stages),
             n_finished=sum(stage.finished for stage in told.stages),
+            stopped_at=told.stopped_at or None,
             error=Error.of(told.error) if told.HasField("error") else None,
         )
 
 
 class JobDetail(Job):
-    """A job with its stages and the last errors that attempts ended with."""
+    """A job with its stages and the last errors that attempts ended with.
+
+    `stream` is of a stream that has a name.
+    """
 
     stages: list[Stage]
     errors: list[Error]
+    stream: Origin | None
 
     @classmethod
     def of(cls, told: pb.JobStatus) -> Self:
@@ -143,6 +171,7 @@ class JobDetail(Job):
             **dict(Job.of(told)),
             stages=[Stage.of(stage) for stage in told.stages],
             errors=[Error.of(error) for error in told.errors],
+            stream=Origin.of(told.stream) if told.HasField("stream") else None,
         )
 
 
@@ -192,6 +221,65 @@ class Checkpoint(_Told):
     bytes: int
     files: int
     reason: str
+
+
+class Savepoint(_Told):
+    """A checkpoint that is kept under a name; `created_s` is wall time."""
+
+    name: str
+    stream: str
+    job_id: str
+    job_name: str
+    checkpoint: int
+    created_s: float
+    bytes: int
+    files: int
+    states: int
+    release: str
+    error: str
+    """Why a damaged one can't be used."""
+
+
+class Taken(BaseModel):
+    """How far a checkpoint is that somebody asked for: ``under way``, ``done`` or ``failed``.
+
+    Ask again with the same `key` until it is no longer under way.
+    """
+
+    key: str
+    state: str
+    checkpoint: int
+    savepoint: Savepoint | None
+    error: Error | None
+
+    @classmethod
+    def of(cls, key: str, told: pb.TakenCheckpoint) -> Self:
+        """From its message."""
+        return _made(
+            cls,
+            told,
+            key=key,
+            savepoint=Savepoint.of(told.savepoint) if told.HasField("savepoint") else None,
+            error=Error.of(told.error) if told.HasField("error") else None,
+        )
+
+
+class Stream(_Told):
+    """A stream that has a name; `checkpoint` is the newest one, which it would go on from.
+
+    `job_id` is the job that its state belongs to, `runs_in` the process that runs it.
+    """
+
+    name: str
+    job_id: str
+    starts: int
+    ended: bool
+    runs_in: str
+    checkpoint: int
+    created_s: float
+    bytes: int
+    states: int
+    error: str
 
 
 class Agent(_Told):

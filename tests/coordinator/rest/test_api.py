@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 from google.protobuf.json_format import MessageToDict
 
+from fabric.checkpoint.names import HeldName, NameRecord
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
@@ -32,7 +34,9 @@ CALLS = [
     ("POST", "/jobs/x/release", "submit"), ("GET", "/agents", "read"),
     ("GET", "/agents/x", "read"), ("POST", "/agents/x/drain", "submit"),
     ("DELETE", "/agents/x/drain", "submit"), ("GET", "/events", "read"),
-    ("GET", "/datasets", "read"),
+    ("GET", "/datasets", "read"), ("POST", "/jobs/x/checkpoints", "submit"),
+    ("GET", "/savepoints", "read"), ("DELETE", "/savepoints/x", "submit"),
+    ("GET", "/streams", "read"), ("DELETE", "/streams/x", "submit"),
 ]  # fmt: skip
 
 
@@ -151,6 +155,8 @@ def test_openapi_tells_all_of_it(served: Any) -> None:
     told = httpx.get(f"{served.url}/openapi.json").json()
     for method, path, _ in CALLS:
         place = path.replace("/agents/x", "/agents/{agent_id}").replace("/jobs/x", "/jobs/{job_id}")
+        place = place.replace("/savepoints/x", "/savepoints/{name}")
+        place = place.replace("/streams/x", "/streams/{name}")
         call = told["paths"][f"/api/v1{place}"][method.lower()]
         assert call["security"] == [{"token": []}]
     assert told["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
@@ -331,3 +337,70 @@ def test_datasets_and_what_they_lack(served: Any, api: httpx.Client, agents: Any
     left = pb.AgentMessage(goodbye=pb.Goodbye(reason="it goes home"))
     served.runtime.receive(agents[0].agent_id, left, agents[0].session)
     assert api.get("/datasets").json() == [{**expected, "partitions_lacking": 3}]
+
+
+def test_checkpoints_are_asked_for(
+    served: Any, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[pb.TakeCheckpointRequest] = []
+    answers = [
+        pb.TakenCheckpoint(state="under way"),
+        pb.TakenCheckpoint(
+            state="done", checkpoint=7, savepoint=pb.SavepointStatus(name="monday", checkpoint=7)
+        ),
+        pb.TakenCheckpoint(state="failed", error=pb.ErrorDetail(kind="StorageError", message="no")),
+    ]
+
+    def take(request: pb.TakeCheckpointRequest) -> pb.TakenCheckpoint:
+        asked.append(request)
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(served.runtime, "take_checkpoint", take)
+    first = api.post("/jobs/x/checkpoints", json={"savepoint": "monday", "then": "stop"})
+    assert first.status_code == 202, first.text
+    told = first.json()
+    assert (told["state"], told["savepoint"], told["error"]) == ("under way", None, None)
+    headers = {"Idempotency-Key": told["key"]}
+    again = {"savepoint": "monday", "then": "stop", "again": True}
+    done = api.post("/jobs/x/checkpoints", json=again, headers=headers).json()
+    assert (done["state"], done["checkpoint"], done["savepoint"]["name"]) == ("done", 7, "monday")
+    failed = api.post("/jobs/x/checkpoints").json()
+    assert (failed["error"]["kind"], failed["error"]["message"]) == ("StorageError", "no")
+    key = told["key"]
+    wanted = {"job_id": "x", "savepoint": "monday", "then": "stop"}
+    assert asked[:2] == [
+        pb.TakeCheckpointRequest(key=key, **wanted),
+        pb.TakeCheckpointRequest(key=key, again=True, **wanted),
+    ]
+    assert (asked[2].then, asked[2].savepoint, asked[2].key == key) == ("go on", "", False)
+    problem(api.post("/jobs/x/checkpoints", json={"then": "explode"}), 422)
+    monkeypatch.undo()
+    assert "there is no job" in problem(api.post("/jobs/nope/checkpoints"), 404)
+
+
+def test_streams_and_savepoints_are_listed_and_removed(served: Any, api: httpx.Client) -> None:
+    assert (api.get("/streams").json(), api.get("/savepoints").json()) == ([], [])
+    held = HeldName(served.home / "checkpoints", "a/b per minute")
+    held.write(NameRecord(held.name, "job-1", 2))
+    (running,) = api.get("/streams").json()
+    assert running["runs_in"].startswith(f"process {os.getpid()} on")
+    place = "/streams/a/b%20per%20minute"
+    assert "is running, in process" in problem(api.delete(place), 400)
+    held.close()
+    (gone,) = api.delete(place).json()
+    assert (gone["name"], gone["job_id"], gone["starts"]) == ("a/b per minute", "job-1", 2)
+    assert api.get("/streams").json() == []
+    assert "there is no stream" in problem(api.delete(place), 404)
+    assert "there is no savepoint" in problem(api.delete("/savepoints/monday"), 404)
+
+
+def test_a_stopped_stream_says_where(
+    served: Any, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = pb.StreamOrigin(name="clicks", checkpoint=3, state="job-1", changes=["a: added"])
+    told = pb.JobStatus(job_id="x", state=pb.JOB_FINISHED, stopped_at=4, stream=origin)
+    monkeypatch.setattr(served.runtime, "watch", lambda _: iter([told]))
+    job = api.get("/jobs/x").json()
+    assert (job["stopped_at"], job["stream"]["name"], job["stream"]["changes"]) == (
+        4, "clicks", ["a: added"],
+    )  # fmt: skip
