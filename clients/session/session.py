@@ -17,11 +17,11 @@ import pyarrow as pa
 from fabric.clients.dataframe.durations import Length, latency_us
 from fabric.clients.dataframe.expressions.udf import chosen
 from fabric.clients.dataframe.session import closed, opened
-from fabric.clients.job.dry_run import is_closed_later, may_change, may_run
+from fabric.clients.job.dry_run import is_closed_later, may_run
 from fabric.clients.job.job import Job
 from fabric.clients.job.status import where_from
 from fabric.clients.job.stream_name import StreamName
-from fabric.clients.session.kept import Kept
+from fabric.clients.session.inventory import Inventory
 from fabric.clients.session.readers import Readers
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
@@ -30,7 +30,6 @@ from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Plan, Scan
 from fabric.plan.stream_facts import drops_late, is_endless
-from fabric.telemetry.logs import lines_of
 from fabric.values import ByteSize, unreachable_folder
 
 if TYPE_CHECKING:
@@ -38,14 +37,13 @@ if TYPE_CHECKING:
 
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.job.host import Partition
-    from fabric.clients.session.view import View
     from fabric.io.sinks.live import Feed
     from fabric.plan.targets import StreamTarget
 
 _KEPT_MAX = 16
 
 
-class Session(Readers, Kept, ABC):
+class Session(Readers, Inventory, ABC):
     """Where plans run. Closing it stops what it started; jobs of a remote fabric go on.
 
     Examples
@@ -238,56 +236,6 @@ class Session(Readers, Kept, ABC):
         for status in self._open_control().watch(pb.JobRequest(job_id=job_id)):
             return Job(self, status)
         raise NotFoundError(f"there is no job {job_id!r} here; `fabric jobs` lists them")
-
-    def agents(self, *, lost: bool = False) -> list[pb.AgentStatus]:
-        """Every agent that is there; with `lost` those that were lost lately, too, as "failed".
-
-        Each has an ``agent_id``, an ``address``, a ``state``, its ``slots`` and ``running_tasks``.
-
-        >>> import fabric
-        >>> with fabric.connect() as session:
-        ...     len(session.agents())
-        1
-        """
-        return list(self._open_control().list_agents(pb.ListRequest(lost=lost)).agents)
-
-    def logs(self, job_id: str) -> list[dict[str, Any]]:
-        """What agents logged about a job lately, oldest first: tasks, prints of functions.
-
-        See `Job.logs`; of a job that nobody knows there is nothing.
-        """
-        return lines_of(job_id)
-
-    def drain(self, agent_id: str, *, undo: bool = False) -> pb.AgentStatus:
-        """Give an agent no further tasks, and move what it holds to others; or `undo` that.
-
-        Returns how the agent is then: its ``state`` is ``draining``, and ``drained`` in the end.
-        `NotFoundError` where there is none of that id.
-
-        >>> import fabric
-        >>> with fabric.connect() as session:
-        ...     (agent,) = session.agents()
-        ...     _ = session.drain(agent.agent_id)
-        ...     session.drain(agent.agent_id, undo=True).state
-        'active'
-        """
-        if not may_change(f"drain({agent_id!r})"):
-            return pb.AgentStatus(agent_id=agent_id)
-        control, request = self._open_control(), pb.AgentRequest(agent_id=agent_id)
-        return control.undrain(request) if undo else control.drain(request)
-
-    def view(self, name: str) -> View:
-        """The view that a job keeps under `name`; see `DataFrame.materialize`, and `View` for more.
-
-        Raises
-        ------
-        NotFoundError
-            There is none: its job has not completed a checkpoint yet, or was cancelled; or a
-            dataset is called so.
-        """
-        from fabric.clients.session.view import View
-
-        return View(self, name)
 
     def live(self, feed: Feed) -> AbstractContextManager[StreamTarget]:
         """Where a job writes rows that `feed` is to have; refuses agents that can't reach it."""

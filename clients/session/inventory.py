@@ -1,12 +1,13 @@
-"""What lies on a fabric under a name, whoever made it: datasets, savepoints and streams.
+"""What there is on a fabric, whoever made it: agents, datasets, views and streams.
 
-One job: `Kept`, the verbs of a session that list and remove these.
+One job: `Inventory`, the verbs of a session that list and find these, drain an agent, and remove
+datasets and streams.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -14,12 +15,14 @@ from fabric.clients.job.dry_run import may_change
 from fabric.clients.job.savepoint import SavepointInfo, StreamInfo
 from fabric.control import control_pb2 as pb
 from fabric.errors import NotFoundError
+from fabric.telemetry.logs import lines_of
 
 if TYPE_CHECKING:
+    from fabric.clients.session.view import View, ViewHost
     from fabric.control.api import ControlApi
 
 
-class Kept(ABC):
+class Inventory(ABC):
     """See `Session`, which is one."""
 
     _checkpoint: pb.Checkpointing
@@ -27,7 +30,46 @@ class Kept(ABC):
     @abstractmethod
     def _open_control(self) -> ControlApi: ...
 
-    # ---- datasets
+    # ---- agents
+
+    def agents(self, *, lost: bool = False) -> list[pb.AgentStatus]:
+        """Every agent that is there; with `lost` those that were lost lately, too, as "failed".
+
+        Each has an ``agent_id``, an ``address``, a ``state``, its ``slots`` and ``running_tasks``.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     len(session.agents())
+        1
+        """
+        return list(self._open_control().list_agents(pb.ListRequest(lost=lost)).agents)
+
+    def logs(self, job_id: str) -> list[dict[str, Any]]:
+        """What agents logged about a job lately, oldest first: tasks, prints of functions.
+
+        See `Job.logs`; of a job that nobody knows there is nothing.
+        """
+        return lines_of(job_id)
+
+    def drain(self, agent_id: str, *, undo: bool = False) -> pb.AgentStatus:
+        """Give an agent no further tasks, and move what it holds to others; or `undo` that.
+
+        Returns how the agent is then: its ``state`` is ``draining``, and ``drained`` in the end.
+        `NotFoundError` where there is none of that id.
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     (agent,) = session.agents()
+        ...     _ = session.drain(agent.agent_id)
+        ...     session.drain(agent.agent_id, undo=True).state
+        'active'
+        """
+        if not may_change(f"drain({agent_id!r})"):
+            return pb.AgentStatus(agent_id=agent_id)
+        control, request = self._open_control(), pb.AgentRequest(agent_id=agent_id)
+        return control.undrain(request) if undo else control.drain(request)
+
+    # ---- datasets and views
     def datasets(self) -> list[str]:
         """Names of the datasets there are, in order.
 
@@ -72,6 +114,19 @@ class Kept(ABC):
         [('small', 2)]
         """
         return self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
+
+    def view(self, name: str) -> View:
+        """The view that a job keeps under `name`; see `DataFrame.materialize`, and `View` for more.
+
+        Raises
+        ------
+        NotFoundError
+            There is none: its job has not completed a checkpoint yet, or was cancelled; or a
+            dataset is called so.
+        """
+        from fabric.clients.session.view import View
+
+        return View(cast("ViewHost", self), name)
 
     # ---- what streams leave in the folder of checkpoints
 
