@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from fabric import col, count, streams
 from fabric.config import StateBackend
 from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
+from tests.support.files import files_in
 from tests.support.local import local_fabric
 
 N_ROWS, N_KEYS, N_TASKS = 1_000_000, 100_000, 2
@@ -87,5 +89,5 @@ def newest(job: fabric.Job) -> int:
 
 def most_changes(folder: Path) -> int:
     """Of how many files the groups in memory of a task are made, in some checkpoint, at most."""
-    tasks = [path.parent for path in folder.rglob("*hot.files.json")]
-    return max((len(list(task.glob("*hot.groups-*"))) for task in tasks), default=0)
+    tasks = Counter(path.parent for path in files_in(folder) if "hot.groups-" in path.name)
+    return max(tasks.values(), default=0)

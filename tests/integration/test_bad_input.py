@@ -21,6 +21,7 @@ from fabric.plan.expr import Column
 from fabric.plan.nodes import Filter, Plan, Sink
 from fabric.testing import Gate
 from tests.support.disk import mounted
+from tests.support.files import files_in
 from tests.support.local import LocalFabric
 
 Told = Callable[..., None]
@@ -340,4 +341,4 @@ def numbers(folder: Path) -> Path:
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "log")
+    return [path for path in files_in(folder) if path.name != "log"]

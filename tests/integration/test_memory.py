@@ -15,6 +15,7 @@ import pytest
 import fabric
 from fabric import col
 from fabric.clients.demo.checksum import checksum
+from tests.support.files import files_in
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
@@ -63,7 +64,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files(folders: list[Path]) -> list[Path]:
-    return [f for folder in folders for f in folder.rglob("*") if f.is_file() and f.name != "lock"]
+    return [f for folder in folders for f in files_in(folder) if f.name != "lock"]
 
 
 def open_session(running: LocalFabric) -> fabric.Session:

@@ -19,6 +19,7 @@ from fabric.clients.cli.main import main
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
 from fabric.errors import ConfigError, NotFoundError, PlanError
+from tests.support.files import files_in
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.named_streams import KINDS, counted, differing, generated
 from tests.support.sampled import SOAK, sampled
@@ -82,7 +83,8 @@ def test_five_kinds_of_state_go_on(tmp_path: Path, kind: str, seed: int) -> None
 
 
 def _newest(manifests: Path) -> int:
-    return max((int(path.parent.name) for path in manifests.glob("job-*/*/MANIFEST")), default=0)
+    found = [path for path in files_in(manifests) if path.name == "MANIFEST"]
+    return max((int(path.parent.name) for path in found), default=0)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from fabric import DataFrame
 from fabric.clients.demo.checksum import checksum
 from fabric.errors import PartitionLostError, StorageError
 from tests.support.disk import mounted
+from tests.support.files import files_in
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
@@ -42,7 +43,7 @@ def tight(spill: Path) -> Iterator[tuple[LocalFabric, fabric.Session]]:
 
 
 def spilled(folder: Path) -> list[Path]:
-    return sorted(f for f in folder.rglob("*") if f.is_file() and f.name != "lock")
+    return [f for f in files_in(folder) if f.name != "lock"]
 
 
 def descriptors(running: LocalFabric) -> int:

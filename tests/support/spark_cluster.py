@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tests.support.files import files_in
 from tests.support.java import BRIEF
 from tests.support.wait import wait_until
 
@@ -59,8 +60,8 @@ class SparkCluster:
 
     def logs(self) -> Iterator[tuple[Path, str]]:
         """Every file that a process of the cluster or a program wrote here."""
-        for path in self.folder.rglob("*"):
-            if path.is_file() and path.suffix != ".jar":
+        for path in files_in(self.folder):
+            if path.suffix != ".jar":
                 yield path, path.read_text(errors="replace")
 
 
