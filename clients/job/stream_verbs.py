@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from fabric.checkpoint.manifest import check_savepoint_name
 from fabric.clients.job.dry_run import may_change
 from fabric.clients.job.savepoint import SavepointInfo
-from fabric.clients.job.waiting import taken
+from fabric.clients.job.waiting import rescaled, taken
 from fabric.control import control_pb2 as pb
 from fabric.ids import new_id
 
@@ -108,6 +108,42 @@ class StreamVerbs(ABC):
         if not may_change(f"savepoint {name} of {self.id}"):
             return SavepointInfo(name=name, checkpoint=0)
         return SavepointInfo.of(self._taken(name, "go on", timeout_s).savepoint)
+
+    def rescale(self, parallelism: int, timeout_s: float | None = None) -> Self:
+        """Have a stream go on with another number of tasks, from its newest checkpoint.
+
+        All of its tasks stop, and others begin: each has the state of its share of the keys, and
+        the splits of the sources are dealt out anew. What was read since that checkpoint is read
+        again; sinks put out every row once. Returns when all tasks run again.
+
+        Parameters
+        ----------
+        parallelism
+            How many tasks a stage has from now on, 1 to 128. A checkpoint has 128 groups of keys.
+        timeout_s
+            Seconds to wait; then it raises `TimeoutError`, and the stream is still rescaled.
+
+        Raises
+        ------
+        ConfigError
+            The job is no stream or does not run, or there are not as many slots: nothing has
+            changed.
+        PlanError
+            The plan would come out with other steps, or a source has lost a split.
+
+        >>> import fabric, tempfile
+        >>> from fabric import streams
+        >>> with fabric.connect(parallelism=2) as session:
+        ...     _ = session.checkpoints(folder=tempfile.mkdtemp())
+        ...     rows = streams.generator(session=session)
+        ...     job = rows.write_stream(streams.to_blackhole(), parallelism=1)
+        ...     job.rescale(2).status.parallelism
+        2
+        """
+        if not may_change(f"rescale of {self.id} to {parallelism} tasks"):
+            return self
+        rescaled(self.session.control, self.id, parallelism, timeout_s)
+        return self
 
     def _taken(self, name: str, then: str, timeout_s: float | None) -> pb.TakenCheckpoint:
         request = pb.TakeCheckpointRequest(

@@ -1,7 +1,7 @@
 """How a handle waits for its job: for the end, and for a checkpoint that it asked for.
 
-One job: `statuses`, each as it comes until a time is over, and `taken`, which asks how far a
-checkpoint is until it is there.
+One job: `statuses`, each as it comes until a time is over, `taken`, which asks how far a checkpoint
+is until it is there, and `rescaled`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,34 @@ def taken(
     if told.state == "failed":
         raise from_detail(told.error).at(job=request.job_id)
     return told
+
+
+def rescaled(
+    control: ControlApi, job_id: str, parallelism: int, timeout_s: float | None
+) -> pb.JobStatus:
+    """Have a stream rescaled, and wait until its tasks run.
+
+    A coordinator that begins anew meanwhile knows nothing of it: it is asked again.
+
+    Raises
+    ------
+    TimeoutError
+        They did not in `timeout_s`; they may still come.
+    FabricError
+        Why it can't be.
+    """
+    end_s = None if timeout_s is None else time.monotonic() + timeout_s
+    asked, pause_s = pb.RescaleRequest(job_id=job_id, parallelism=parallelism), PAUSE_S
+    while (status := control.rescale(asked)).rescaling:
+        left_s = pause_s if end_s is None else end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(
+                f"job {job_id} is still being rescaled to {parallelism} tasks; job.explain() says "
+                "which of them run"
+            )
+        time.sleep(min(pause_s, left_s))
+        pause_s = min(PAUSE_MAX_S, 1.5 * pause_s)
+    return status
 
 
 def _until(control: ControlApi, request: pb.JobRequest, end_s: float) -> Iterator[pb.JobStatus]:

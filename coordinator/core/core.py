@@ -29,8 +29,10 @@ from fabric.coordinator.core.events import (
     CheckpointVerified,
     DatasetAsked,
     Event,
+    JobAsked,
     JobCancelled,
     JobReleased,
+    JobReplanned,
     JobRestarted,
     JobSubmitted,
     ManifestWritten,
@@ -116,6 +118,9 @@ class CoordinatorCore:
         self.registry.who = who
         try:
             effects = self._handle(event, now)
+            if self._announcer.outdated:
+                self._announcer.outdated = False
+                effects += self._tell_everything(self._agents.attached())
             return self._written([*self._asked(event, now), *effects] if who else effects)
         finally:
             self.registry.who = ""
@@ -138,14 +143,6 @@ class CoordinatorCore:
                 return self._said(event, now)
             case Tick(wall_s=wall_s):
                 return self._tick(wall_s, now)
-            case JobSubmitted():
-                return self._progress.submit(event, now)
-            case JobCancelled(job_id=job_id, reason=reason):
-                return self._progress.cancel(job_id, reason, now)
-            case JobReleased(job_id=job_id):
-                return self._progress.release(job_id, now)
-            case JobRestarted(job_id=job_id, from_path=path):
-                return self._progress.restart(job_id, path, now)
             case AgentAttached():
                 return self._attached(event, now)
             case AgentDetached():
@@ -162,6 +159,21 @@ class CoordinatorCore:
                 return self._progress.checkpoint_asked(event, now)
             case ManifestWritten() | CheckpointVerified() | SavepointWritten():
                 return self._progress.stored(event, now)
+            case _:
+                return self._asked_of_job(event, now)
+
+    def _asked_of_job(self, event: JobAsked, now: float) -> list[Effect]:
+        match event:
+            case JobSubmitted():
+                return self._progress.submit(event, now)
+            case JobCancelled(job_id=job_id, reason=reason):
+                return self._progress.cancel(job_id, reason, now)
+            case JobReleased(job_id=job_id):
+                return self._progress.release(job_id, now)
+            case JobReplanned():
+                return self._progress.rescale(event, now)
+            case JobRestarted(job_id=job_id, from_path=path):
+                return self._progress.restart(job_id, path, now)
 
     def _tick(self, wall_s: float, now: float) -> list[Effect]:
         effects: list[Effect] = []

@@ -71,6 +71,20 @@ class JobSubmitted:
     latency_us: int = 0
     stream: StreamStart | None = None
     """Of a stream that has a name."""
+    plan: bytes = b""
+    """Of a stream: as it was submitted, so that it can be cut anew."""
+    parallelism: int = 0
+    """How many tasks the stages of a stream have, where nothing bounds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReplanned:
+    """The plan of a stream was cut anew, into `parallelism` tasks: it is to go on so."""
+
+    job_id: str
+    parallelism: int
+    graph: StageGraph
+    fragments: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +172,11 @@ class Tick:
 Stored = ManifestWritten | CheckpointVerified | SavepointWritten
 """How something went with a checkpoint's files."""
 
+JobAsked = JobSubmitted | JobReplanned | JobCancelled | JobReleased | JobRestarted
+"""What somebody wants of a job as a whole."""
+
 Event = (
-    AgentAttached | AgentDetached | AgentSaid | AgentDrained | JobSubmitted | JobCancelled
-    | JobReleased | JobRestarted | DatasetAsked | CheckpointAsked | ManifestWritten
-    | CheckpointVerified | SavepointWritten | Tick
+    AgentAttached | AgentDetached | AgentSaid | AgentDrained | JobAsked | DatasetAsked
+    | CheckpointAsked | Stored | Tick
 )  # fmt: skip
 """Whatever `handle` takes."""

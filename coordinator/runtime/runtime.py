@@ -7,6 +7,7 @@ lock, the thread and the store, is in `driver.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from fabric.checkpoint.storage import FolderStorage
@@ -23,10 +24,13 @@ from fabric.coordinator.core.events import (
     Event,
     JobCancelled,
     JobReleased,
+    JobReplanned,
     JobRestarted,
     JobSubmitted,
 )
+from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.messages import page
+from fabric.coordinator.core.scheduling.rescale import check_rescale
 from fabric.coordinator.metadata.store import MetadataStore
 from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.runtime.checkpoint_files import listed
@@ -99,6 +103,8 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
             checkpoint=checkpoint,
             latency_us=self._config.latency_us(request),
             stream=None if found is None else found.start,
+            plan=request.plan if prepared.graph.stream_region is not None else b"",
+            parallelism=prepared.parallelism,
         )
         with self._changed(event) as (_, now):
             job_id = self._core.registry.job_of_key(request.client_key) or event.job_id
@@ -133,6 +139,20 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         """See `ControlApi.restart`."""
         event = JobRestarted(request.job_id, request.from_path)
         return self._ask(pb.JobRequest(job_id=request.job_id), event)
+
+    def rescale(self, request: pb.RescaleRequest) -> pb.JobStatus:
+        """See `ControlApi.rescale`."""
+        asked = pb.JobRequest(job_id=request.job_id)
+        with self._reading() as (core, _):
+            job = core.registry.live(request.job_id)
+            check_rescale(job, request.parallelism)
+            there = job.rescaling or job.parallelism
+        if request.parallelism == there:
+            return self.status(asked)
+        submitted = pb.SubmitRequest(plan=job.plan, parallelism=request.parallelism)
+        prepared = self._prepare(submitted, rescaled=job)
+        event = JobReplanned(job.job_id, request.parallelism, prepared.graph, prepared.fragments())
+        return self._ask(asked, event)
 
     def drain(self, request: pb.AgentRequest) -> pb.AgentStatus:
         """See `ControlApi.drain`."""
@@ -227,7 +247,13 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
             (reply,) = (effect.reply for effect in effects if isinstance(effect, DatasetAnswered))
         return reply
 
-    def _prepare(self, request: pb.SubmitRequest, found: Found | None = None) -> Prepared:
+    def _prepare(
+        self,
+        request: pb.SubmitRequest,
+        found: Found | None = None,
+        rescaled: Job | None = None,
+    ) -> Prepared:
+        """Of a stream that was `found` under its name, or that runs and is to be `rescaled`."""
         with self._reading() as (core, _):
             agents = core.agent_hellos()
             around = Surroundings(
@@ -240,6 +266,13 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
                 ask_s=self._config.ask_s, running=core.registry.running,
                 interval_s=self._config.checkpointing(request.checkpoint).interval_s,
                 stream=request.stream.name, goes_on="" if found is None else found.goes_on,
+            )  # fmt: skip
+        if rescaled is not None:
+            around = replace(
+                around, running=around.running - {rescaled.job_id}, goes_on=rescaled.state_id,
+                stream="" if rescaled.origin is None else rescaled.origin.name,
+                broadcast_bytes=rescaled.adaptive.broadcast_bytes,
+                interval_s=rescaled.checkpoint.interval_s,
             )  # fmt: skip
         try:
             return prepare(request, around, self._config.plan_bytes_max, self._signer)

@@ -31,6 +31,7 @@ SCOPES: Mapping[str, Scope] = {
     "Cancel": "submit",
     "Release": "submit",
     "Restart": "submit",
+    "Rescale": "submit",
     "ListTasks": "read",
     "ListCheckpoints": "read",
     "TakeCheckpoint": "submit",

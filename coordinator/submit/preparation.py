@@ -55,6 +55,7 @@ class Prepared:
     graph: StageGraph
     schema: pa.Schema
     fired: tuple[Fired, ...]
+    parallelism: int
     encoded: list[tuple[bytes, ...]] = field(default_factory=list, compare=False, repr=False)
 
     def fragments(self) -> tuple[bytes, ...]:
@@ -153,6 +154,7 @@ def prepare(
         ),
         schema=schema_of(plan.root),
         fired=fired,
+        parallelism=parallelism,
     )
     if plan is given and _is_small(plan, read):
         _RECENT.keep(request.plan, _Known(prepared, facts, *asked))

@@ -175,7 +175,7 @@ class BackgroundWork:
 
 def report_of(command: pb.SinkCommand) -> pb.SinkReport:
     """The report of a command that was carried out."""
-    report = pb.SinkReport(job_id=command.job_id, stage=command.stage)
+    report = pb.SinkReport(job_id=command.job_id, stage=command.stage, node_path=command.node_path)
     match command.WhichOneof("verb"):
         case "publish":
             report.published.CopyFrom(command.publish)

@@ -86,6 +86,13 @@ class ControlApi:
         """Run an ended job again, from a node on; what is materialised before it is read again."""
         return self.call("Restart", request, pb.JobStatus)
 
+    def rescale(self, request: pb.RescaleRequest) -> pb.JobStatus:
+        """Have a stream go on with another number of tasks, from its newest checkpoint.
+
+        Returns when that is begun; `JobStatus.rescaling` says whether it is done.
+        """
+        return self.call("Rescale", request, pb.JobStatus)
+
     def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
         """The attempts of a job's tasks, by stage, task and attempt."""
         return self.call("ListTasks", request, pb.TaskList)

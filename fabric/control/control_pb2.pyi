@@ -271,20 +271,22 @@ class EdgeTotals(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SinkReport(_message.Message):
-    __slots__ = ("job_id", "stage", "error", "published", "abandoned", "taken_back")
+    __slots__ = ("job_id", "stage", "error", "published", "abandoned", "taken_back", "node_path")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     ABANDONED_FIELD_NUMBER: _ClassVar[int]
     TAKEN_BACK_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     error: ErrorDetail
     published: SinkPublish
     abandoned: SinkAbandon
     taken_back: SinkTakeBack
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[_Union[SinkPublish, _Mapping]] = ..., abandoned: _Optional[_Union[SinkAbandon, _Mapping]] = ..., taken_back: _Optional[_Union[SinkTakeBack, _Mapping]] = ...) -> None: ...
+    node_path: str
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[_Union[SinkPublish, _Mapping]] = ..., abandoned: _Optional[_Union[SinkAbandon, _Mapping]] = ..., taken_back: _Optional[_Union[SinkTakeBack, _Mapping]] = ..., node_path: _Optional[str] = ...) -> None: ...
 
 class CoordinatorMessage(_message.Message):
     __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "replicate", "keep", "trigger", "ended", "others", "epoch")
@@ -631,9 +633,10 @@ class ReleaseJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class SinkCommand(_message.Message):
-    __slots__ = ("job_id", "stage", "handles", "fragment", "plan", "folder", "state", "publish", "abandon", "take_back", "drop")
+    __slots__ = ("job_id", "stage", "node_path", "handles", "fragment", "plan", "folder", "state", "publish", "abandon", "take_back", "drop")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     HANDLES_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -645,6 +648,7 @@ class SinkCommand(_message.Message):
     DROP_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
+    node_path: str
     handles: _containers.RepeatedScalarFieldContainer[bytes]
     fragment: bytes
     plan: bytes
@@ -654,7 +658,7 @@ class SinkCommand(_message.Message):
     abandon: SinkAbandon
     take_back: SinkTakeBack
     drop: SinkDrop
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., handles: _Optional[_Iterable[bytes]] = ..., fragment: _Optional[bytes] = ..., plan: _Optional[bytes] = ..., folder: _Optional[str] = ..., state: _Optional[str] = ..., publish: _Optional[_Union[SinkPublish, _Mapping]] = ..., abandon: _Optional[_Union[SinkAbandon, _Mapping]] = ..., take_back: _Optional[_Union[SinkTakeBack, _Mapping]] = ..., drop: _Optional[_Union[SinkDrop, _Mapping]] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., node_path: _Optional[str] = ..., handles: _Optional[_Iterable[bytes]] = ..., fragment: _Optional[bytes] = ..., plan: _Optional[bytes] = ..., folder: _Optional[str] = ..., state: _Optional[str] = ..., publish: _Optional[_Union[SinkPublish, _Mapping]] = ..., abandon: _Optional[_Union[SinkAbandon, _Mapping]] = ..., take_back: _Optional[_Union[SinkTakeBack, _Mapping]] = ..., drop: _Optional[_Union[SinkDrop, _Mapping]] = ...) -> None: ...
 
 class SinkPublish(_message.Message):
     __slots__ = ("checkpoint",)
@@ -914,6 +918,14 @@ class JobRequest(_message.Message):
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class RescaleRequest(_message.Message):
+    __slots__ = ("job_id", "parallelism")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    parallelism: int
+    def __init__(self, job_id: _Optional[str] = ..., parallelism: _Optional[int] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("limit", "before", "states", "lost")
@@ -1180,7 +1192,7 @@ class LocateRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "client_key", "stream", "waiting", "stopped_at")
+    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "parallelism", "rescaling", "client_key", "stream", "waiting", "stopped_at")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -1194,6 +1206,8 @@ class JobStatus(_message.Message):
     ERRORS_FIELD_NUMBER: _ClassVar[int]
     N_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    RESCALING_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
@@ -1211,11 +1225,13 @@ class JobStatus(_message.Message):
     errors: _containers.RepeatedCompositeFieldContainer[ErrorDetail]
     n_attempts: int
     run: int
+    parallelism: int
+    rescaling: int
     client_key: str
     stream: StreamOrigin
     waiting: str
     stopped_at: int
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., waiting: _Optional[str] = ..., stopped_at: _Optional[int] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., parallelism: _Optional[int] = ..., rescaling: _Optional[int] = ..., client_key: _Optional[str] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., waiting: _Optional[str] = ..., stopped_at: _Optional[int] = ...) -> None: ...
 
 class StageStatus(_message.Message):
     __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted", "rows_in", "watermark_us", "counts")
@@ -1397,7 +1413,7 @@ class Leadership(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class StoredPlan(_message.Message):
-    __slots__ = ("name", "client_key", "schema", "submitted_s", "adaptive", "stages", "edges", "checkpoint", "latency_us", "stream", "planned")
+    __slots__ = ("name", "client_key", "schema", "submitted_s", "adaptive", "stages", "edges", "checkpoint", "latency_us", "stream", "plan", "parallelism", "planned")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -1408,6 +1424,8 @@ class StoredPlan(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     LATENCY_US_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     name: str
     client_key: str
@@ -1419,8 +1437,10 @@ class StoredPlan(_message.Message):
     checkpoint: Checkpointing
     latency_us: int
     stream: StreamOrigin
+    plan: bytes
+    parallelism: int
     planned: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., plan: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StoredStage(_message.Message):
     __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added", "latency_us", "states")

@@ -214,6 +214,8 @@ class Announcer:
         self._agents = agents
         self._epoch = epoch
         self._n_changes = 0
+        self.outdated = False
+        """Whether agents list edges that a job has no more: they are to be sent the whole table."""
 
     @property
     def version(self) -> int:

@@ -158,6 +158,10 @@ class Checkpoints:
         self._publishing.publish(self._completed.owed())
         self._resumed = True
 
+    def replanned(self, nodes: tuple[NodeRecord, ...]) -> None:
+        """No task is at work, and the plan was cut anew: its manifests name these nodes."""
+        self._nodes = nodes
+
     def started(
         self, tasks: Mapping[Key, TaskRun], sources: Collection[Key], now: float
     ) -> CheckpointEffects:

@@ -171,6 +171,14 @@ class JobRegistry:
         """One of its tasks."""
         self.write(records.task_record(job, key, job.tasks[key]))
 
+    def replanned(self, job: Job, gone: Iterable[Key]) -> None:
+        """It has other stages and tasks now; those that are `gone` are no more."""
+        for key in gone:
+            self.write(Write("tasks", records.task_key(job.job_id, *key), None))
+        self.planned(job)
+        for key in job.tasks:
+            self.task_changed(job, key)
+
     def attempt_over(self, job: Job, key: Key, task: Task, now: float) -> None:
         """An attempt that is followed by another one."""
         status = task_status(job, key, task)

@@ -14,7 +14,7 @@ from typing import Literal
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
-from fabric.coordinator.core.events import JobSubmitted
+from fabric.coordinator.core.events import JobReplanned, JobSubmitted
 from fabric.coordinator.core.jobs.tasks import Task, Tasks
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
 from fabric.coordinator.planner.placement import Placement
@@ -75,6 +75,12 @@ class Job:
         self.adaptive, self.checkpoint = made.adaptive, made.checkpoint
         self.latency_us = made.latency_us
         """How long rows of its stream may be gathered, where no step says otherwise."""
+        self.plan, self.parallelism = made.plan, made.parallelism
+        """Of a stream: as it was submitted, and into how many tasks it is cut now."""
+        self.replanned: JobReplanned | None = None
+        """How its stream is to go on once its tasks have left; None: as it is."""
+        self.rescaling = 0
+        """How many tasks a stream is to have that do not all run yet; 0: it is not rescaled."""
         self.ended: float | None = None
         self.state: pb.JobState = pb.JOB_QUEUED
         self.error: FabricError | None = None
@@ -162,6 +168,8 @@ class Job:
 
     def ready(self) -> Iterator[int]:
         """Regions of which tasks wait, and may start now; those of a pipelined one all."""
+        if self.replanned is not None:
+            return
         stages = self.graph.stages
         leaving = {stages[stage].region for stage, _ in self.leaving}
         for region in self.graph.regions():

@@ -111,6 +111,7 @@ def _hello(hellos: Mapping[str, pb.Hello], agent_id: str) -> pb.Hello:
 def sink_message(job: Job, stage: int, command: pb.SinkCommand) -> pb.CoordinatorMessage:
     """What an agent is to do with what tasks of a sink stage prepared."""
     command.job_id, command.stage, command.state = job.job_id, stage, job.state_id
+    command.node_path = job.graph.stages[stage].path
     command.plan, command.folder = job.sink_plan(stage), job.checkpoint.folder
     return pb.CoordinatorMessage(sink=command)
 
@@ -171,6 +172,8 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
         errors=[to_detail(error) for error in job.errors],
         n_attempts=job.tasks.n_attempts,
         run=job.run,
+        parallelism=job.parallelism if job.stream is not None else 0,
+        rescaling=job.rescaling if job.active else 0,
         client_key=job.client_key,
         waiting=job.waiting if job.active else "",
         stream=job.origin,

@@ -49,6 +49,8 @@ def plan(job: Job) -> pb.StoredPlan:
         planned=sorted(job.planned),
         latency_us=job.latency_us,
         stream=job.origin,
+        plan=job.plan,
+        parallelism=job.parallelism,
     )
 
 
@@ -70,6 +72,8 @@ def job(job_id: str, plan: pb.StoredPlan, started: float) -> Job:
         checkpoint=CheckpointConfig(**{f.name: value for f, value in plan.checkpoint.ListFields()}),
         latency_us=plan.latency_us,
         stream=StreamStart(plan.stream) if plan.HasField("stream") else None,
+        plan=plan.plan,
+        parallelism=plan.parallelism,
     )
     made = Job(submitted, tuple(("",) * stage.n_tasks for stage in plan.stages), started)
     made.planned = set(plan.planned)

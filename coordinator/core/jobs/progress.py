@@ -15,7 +15,7 @@ from fabric.control.errors import from_detail
 from fabric.coordinator.core.agents import validation
 from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.events import CheckpointAsked, JobSubmitted, Stored
+from fabric.coordinator.core.events import CheckpointAsked, JobReplanned, JobSubmitted, Stored
 from fabric.coordinator.core.jobs.endings import Endings, about
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
@@ -25,7 +25,7 @@ from fabric.coordinator.core.scheduling.recovery import lost_with, needed, run_a
 from fabric.coordinator.core.scheduling.reruns import Reruns
 from fabric.coordinator.core.scheduling.retries import away_for, failure, judge, lost_inputs
 from fabric.coordinator.core.scheduling.scheduler import Scheduler
-from fabric.coordinator.core.scheduling.slots import check_slots
+from fabric.coordinator.core.scheduling.slots import check_slots, slots_of
 from fabric.coordinator.planner.placement import place
 from fabric.coordinator.planner.stages import Key, stages_from
 from fabric.errors import CancelledError, ConfigError, InternalError
@@ -123,6 +123,12 @@ class Progress:
         effects += self.endings.tell_edges(job, job.graph.edges)
         effects += self._advance(job, now)  # when all is still there, nothing has to run
         return [*self._registry.changed(job, now), *effects, *self.scheduler.schedule(now)]
+
+    def rescale(self, event: JobReplanned, now: float) -> list[Effect]:
+        """Have a stream go on with another number of tasks."""
+        job, jobs = self._registry.live(event.job_id), self._registry.active()
+        n_slots = slots_of(job, self._agents.attached(), jobs)
+        return [*self._reruns.rescale(event, n_slots, now), *self.scheduler.schedule(now)]
 
     # ---- what agents say
 

@@ -23,6 +23,7 @@ from fabric.coordinator.core.effects import CheckpointEffects, Effect
 from fabric.coordinator.core.events import (
     CheckpointAsked,
     CheckpointVerified,
+    JobReplanned,
     ManifestWritten,
     SavepointWritten,
     Stored,
@@ -34,7 +35,9 @@ from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job, Stream
 from fabric.coordinator.core.jobs.latency import shares
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
+from fabric.coordinator.core.scheduling.rescale import may_switch, switch
 from fabric.coordinator.planner.node_records import node_records
+from fabric.coordinator.planner.placement import place
 from fabric.coordinator.planner.stages import Key
 from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
@@ -113,19 +116,37 @@ class Streams:
         effects: list[Effect] = []
         for job in self._registry.active():
             stream = job.stream
-            if stream is None or stream.phase != "quiet" or job.stopping is not None:
+            if stream is None or job.stopping is not None:
+                continue
+            if job.replanned is not None and may_switch(job):
+                effects += self._switch(job, job.replanned, now)
+            if stream.phase != "quiet" or job.replanned is not None:
                 continue
             if job.is_quiet(stream.region):
                 stream.phase = "restoring"
                 effects += self._orders.follow(job, stream.checkpoints.restore(now), now)
         return effects
 
+    def _switch(self, job: Job, new: JobReplanned, now: float) -> list[Effect]:
+        """Nothing is left of the tasks of a job that was replanned, so others take over."""
+        slots = {agent.agent_id: agent.hello.slots for agent in self._agents.attached()}
+        if not slots:  # it goes on when there is one
+            return []
+        placement = place(new.graph, slots, 0, self._registry.config.placement)
+        gone = switch(job, new, placement)
+        self._registry.replanned(job, gone)
+        note = self._registry.note(
+            now, "job rescaled", job=job.job_id, parallelism=job.parallelism, tasks=len(job.tasks)
+        )
+        self._announcer.outdated = True  # the job has other edges
+        return [*note, *self._registry.changed(job, now)]
+
     def started(self, job: Job, now: float) -> list[Effect]:
         """All tasks of the stream were given to agents."""
         stream = job.stream
         if stream is None or stream.phase == "running" or not job.all_given(stream.region):
             return []
-        stream.phase, stream.checkpoints.run = "running", job.run
+        stream.phase, stream.checkpoints.run, job.rescaling = "running", job.run, 0
         runs = {
             key: TaskRun(task.attempt, task.epoch)
             for key, task in job.tasks.items()
@@ -246,9 +267,9 @@ class Streams:
     def sink_report(self, job: Job, report: pb.SinkReport, now: float) -> list[Effect]:
         """What a checkpoint has prepared was published, or taken back, or not."""
         stream = job.stream
-        if stream is None or report.stage >= len(job.graph.stages):
+        if stream is None:
             return self._refuse("sink not asked")
-        node, published = job.graph.stages[report.stage].path, report.HasField("published")
+        node, published = report.node_path, report.HasField("published")
         number = (report.published if published else report.taken_back).checkpoint
         checkpoints, error = stream.checkpoints, None
         if report.HasField("error"):

@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import Agent, Announcer
 from fabric.coordinator.core.effects import Effect
+from fabric.coordinator.core.events import JobReplanned
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.messages import attempt_key
 from fabric.coordinator.core.jobs.streams import Streams
 from fabric.coordinator.core.scheduling.recovery import Again, run_again
+from fabric.coordinator.core.scheduling.rescale import check_fits, check_rescale
 from fabric.coordinator.core.scheduling.retries import with_causes
 from fabric.coordinator.planner.stages import Key
 from fabric.errors import PeerLostError
@@ -78,6 +80,20 @@ class Reruns:
         stages = {stage for stage, _ in again.over}
         edges = [edge for edge in job.graph.edges if edge.producer in stages]
         return effects + self._endings.tell_edges(job, edges)
+
+    def rescale(self, event: JobReplanned, n_slots: int, now: float) -> list[Effect]:
+        """Have a stream go on in other stages and tasks, once those that run have left."""
+        job = self._registry.live(event.job_id)
+        check_rescale(job, event.parallelism)
+        check_fits(job, event, n_slots)
+        if event.parallelism == (job.rescaling or job.parallelism):
+            return []
+        job.replanned, job.rescaling = event, event.parallelism
+        effects = self._registry.note(
+            now, "rescale asked", job=job.job_id, parallelism=event.parallelism
+        )
+        effects += self.renew(job, run_again(job, list(job.tasks)), now)
+        return effects + self._registry.moved(job)
 
     def renew(
         self, job: Job, again: Again, now: float, *, gone: str = "", cancel: bool = True

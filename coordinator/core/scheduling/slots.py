@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fabric.coordinator.core.agents.agents import Agent
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.planner.placement import Policy
-from fabric.coordinator.planner.stages import Key
+from fabric.coordinator.planner.stages import Key, StageGraph
 from fabric.errors import PlanError
 
 
@@ -67,12 +67,17 @@ def slots_used(jobs: Sequence[Job]) -> dict[str, int]:
     return used
 
 
-def slots_needed(job: Job) -> int:
-    """How many slots a stream takes, all at once; 0: the job has none, and can do with one."""
-    if job.stream is None:
+def slots_needed(graph: StageGraph) -> int:
+    """How many slots a stream takes, all at once; 0: there is none, and one slot will do."""
+    if graph.stream_region is None:
         return 0
-    stages = job.graph.regions()[job.stream.region]
-    return max(stage.n_tasks for stage in stages)
+    return max(stage.n_tasks for stage in graph.regions()[graph.stream_region])
+
+
+def slots_of(job: Job, agents: Iterable[Agent], jobs: Sequence[Job]) -> int:
+    """How many slots a job has, and could have: those that nobody else of `jobs` takes."""
+    free = sum(n for n in free_slots(agents, jobs).values() if n > 0)
+    return free + sum(_used_by(job).values())
 
 
 def free_slots(agents: Iterable[Agent], jobs: Sequence[Job]) -> dict[str, int]:
@@ -93,7 +98,7 @@ def waiting_for(job: Job, n_slots: int, room: Mapping[str, int], n_held: int) ->
     if job.stream is None:
         waits = n_held >= n_slots > 0 and job.tasks.n_waiting and not job.busy()
         return f"needs a slot, and streams hold all {n_slots}" if waits else ""
-    needed, n_free = slots_needed(job), sum(n for n in room.values() if n > 0)
+    needed, n_free = slots_needed(job.graph), sum(n for n in room.values() if n > 0)
     ready = any(job.is_stream(region) for region in job.ready())
     if not ready or needed <= n_free:
         return ""
@@ -104,7 +109,7 @@ def waiting_for(job: Job, n_slots: int, room: Mapping[str, int], n_held: int) ->
 
 def check_slots(job: Job, n_slots: int) -> None:
     """Refuse a stream that would wait for ever, where no agent will come."""
-    if 0 < n_slots < (needed := slots_needed(job)):
+    if 0 < n_slots < (needed := slots_needed(job.graph)):
         raise PlanError(
             f"the stream needs {needed} slots at once, and this session has {n_slots}; submit it "
             f"with parallelism={n_slots}, or open the session with "
