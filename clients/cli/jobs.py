@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 jobs_app = typer.Typer(
-    help="List jobs; show, stop, cancel, restart or release one; read its logs.",
+    help="List jobs; show, stop, rescale, cancel, restart or release one; read its logs.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -103,6 +103,25 @@ def stop(
     """
     with session_of(context, connect, token) as session:
         typer.echo(repr(session.job(job).stop(savepoint, drain=drain)))
+
+
+@jobs_app.command()
+def rescale(
+    *,
+    context: typer.Context,
+    job: JobId,
+    parallelism: Annotated[
+        int, typer.Argument(metavar="TASKS", help="How many tasks each stage has from now on.")
+    ],
+    connect: Connect = "",
+    token: Token = "",
+) -> None:
+    """Give a running stream another number of tasks; it goes on from its newest checkpoint.
+
+    The command ends when all of them run.
+    """
+    with session_of(context, connect, token) as session:
+        typer.echo(repr(session.job(job).rescale(parallelism)))
 
 
 @jobs_app.command()

@@ -123,6 +123,8 @@ def headline(status: pb.JobStatus) -> str:
         ):
             text += f", {n_read:,} rows in"
     text = ", ".join([text, *counted(status.stages)])
+    if status.rescaling:
+        text += f", being rescaled to {status.rescaling} tasks"
     if status.waiting:
         text += f", it {status.waiting}"
     if status.HasField("error"):

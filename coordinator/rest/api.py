@@ -63,6 +63,7 @@ KeepAs = Annotated[
 Again = Annotated[
     bool, Body(description="It was asked for before, perhaps of an earlier coordinator.")
 ]
+Tasks = Annotated[int, Body(embed=True, ge=0, le=1 << 15, description="Of each stage.")]
 FromPath = Annotated[str, Body(embed=True, max_length=4096, description="Node to begin with.")]
 
 
@@ -83,7 +84,7 @@ def router(control: ControlApi, access: Access, planning: PlanPool) -> APIRouter
     _jobs(routes, control)
     _submit(routes, control, planning)
     _one_job(routes, control)
-    _changes(routes, control)
+    _changes(routes, control, planning)
     _agents(routes, control)
     _datasets(routes, control)
     _streams(routes, control)
@@ -181,7 +182,7 @@ def _one_job(routes: _Routes, control: ControlApi) -> None:
         return _events(control, job_id, last)
 
 
-def _changes(routes: _Routes, control: ControlApi) -> None:
+def _changes(routes: _Routes, control: ControlApi, planning: PlanPool) -> None:
     @routes.add("POST /jobs/{job_id}/cancel", "Cancel", "Stop it")
     def cancel(job_id: str) -> JobDetail:
         return JobDetail.of(control.cancel(pb.JobRequest(job_id=job_id)))
@@ -190,6 +191,11 @@ def _changes(routes: _Routes, control: ControlApi) -> None:
     def restart(job_id: str, from_path: FromPath = "") -> JobDetail:
         asked = pb.RestartRequest(job_id=job_id, from_path=from_path)
         return JobDetail.of(control.restart(asked))
+
+    @routes.add("POST /jobs/{job_id}/rescale", "Rescale", "Give a stream another number of tasks")
+    async def rescale(request: Request, job_id: str, parallelism: Tasks) -> JobDetail:
+        asked = pb.RescaleRequest(job_id=job_id, parallelism=parallelism)
+        return JobDetail.of(await while_wanted(request, planning.answer(control.rescale, asked)))
 
     @routes.add(
         "POST /jobs/{job_id}/checkpoints",

@@ -123,6 +123,7 @@ class Job(BaseModel):
     """A submitted plan; `n_attempts` counts those beyond the first of each task.
 
     `stopped_at` is the checkpoint that somebody stopped its stream at, null when nobody has.
+    `parallelism` is of a stream, and `rescaling` what that is to become; both are 0 otherwise.
     """
 
     job_id: str
@@ -136,6 +137,8 @@ class Job(BaseModel):
     n_finished: int
     n_attempts: int
     run: int
+    parallelism: int
+    rescaling: int
     stopped_at: int | None
     error: Error | None
 

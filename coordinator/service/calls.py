@@ -92,7 +92,7 @@ class ControlService:
                 asked.client_key = own_key(asked.client_key)
             return answer(self._front, verb.name, asked, verb.reply)
 
-        if isinstance(request, pb.SubmitRequest):
+        if isinstance(request, pb.SubmitRequest | pb.RescaleRequest):
             return self._planning.answer(ask, request)
         if isinstance(request, pb.DatasetRequest):
             _check_agents_word(request)

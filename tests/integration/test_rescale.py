@@ -9,11 +9,12 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.flight as fl
 import pytest
 
 import fabric
 from fabric import DataFrame, Session, col, count, streams
-from fabric.errors import ConfigError, NotFoundError
+from fabric.errors import ConfigError
 from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
 from tests.support.local import LocalFabric, local_fabric
@@ -66,27 +67,100 @@ def connected(to: LocalFabric) -> Session:
     return fabric.connect(f"fabric://{to.address}", token=to.token)
 
 
+@pytest.fixture
+def session() -> Iterator[Session]:
+    with fabric.connect(parallelism=4) as made:
+        yield made.checkpoints(interval_s=0.1)
+
+
 @pytest.mark.parametrize("seed", sampled(range(5), 1, salt="rescale"))
 def test_rows_flow_and_agents_die(agents: LocalFabric, tmp_path: Path, seed: int) -> None:
     n_rows, rng = 1_000_000, random.Random(seed)
     with connected(agents) as session:
         session.checkpoints(interval_s=0.2, folder=tmp_path / "checkpoints")
-        results = totals(session, n_rows, rows_per_s=50_000)
+        results = totals(session, n_rows, rows_per_s=100_000)
         job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism=2)
         for parallelism in (3, 1, 4):
-            wait_until(lambda: job.checkpoints())
-            dies = rng.random() < 0.7
+            wait_until(job.checkpoints)
+            dies, comes_back = rng.random() < 0.7, rng.random() < 0.5
             if dies:
-                at = rng.randrange(2)
-                agents.kill(at)
-            if dies and rng.random() < 0.5:
-                agents.restart(at)
-                dies = False
-            job.rescale(parallelism, timeout_s=25)
-            assert job.status.parallelism == parallelism
-            if dies:
+                agents.kill(at := rng.randrange(2))
+                if comes_back:
+                    agents.restart(at)
+            assert job.rescale(parallelism, timeout_s=120).status.parallelism == parallelism
+            if dies and not comes_back:
                 agents.restart(at)
         job.wait(300.0)
-        n_tasks = {stage.n_tasks for stage in job.status.stages}
-    assert max(n_tasks) == 4
+        assert max(stage.n_tasks for stage in job.status.stages) == 4
     assert differs(tmp_path / "out", n_rows) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_state_is_dealt_out(session: Session, tmp_path: Path, kind: str) -> None:
+    out = tmp_path / "out"
+    session.checkpoints(folder=tmp_path / "checkpoints")
+    frame = KINDS[kind][0](generated(session, rows_per_s=1_000))
+    job = frame.write_stream(out, name=f"{kind} by key", parallelism=2)
+    for parallelism in (4, 1, 3):
+        wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
+        job.rescale(parallelism, timeout_s=60)
+    job.wait(120)
+    assert job.status.stream.name == f"{kind} by key"
+    assert differing(kind, out) == ""
+
+
+def test_a_coordinator_that_dies_keeps_the_number(tmp_path: Path) -> None:
+    n_rows = 200_000
+    with local_fabric(2, slots=2) as fabric_, connected(fabric_) as session:
+        session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
+        results = totals(session, n_rows, rows_per_s=40_000)
+        job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism=1)
+        wait_until(job.checkpoints)
+        job.rescale(3, timeout_s=60)
+        fabric_.kill_coordinator()
+        fabric_.start_coordinator()
+        fabric_.wait_attached()
+        wait_until(lambda: job.status.parallelism == 3)
+        assert job.rescale(2, timeout_s=60).status.parallelism == 2
+        job.wait(120.0)
+    assert differs(tmp_path / "out", n_rows) == []
+
+
+def test_what_is_refused_changes_nothing(session: Session, tmp_path: Path) -> None:
+    bounded = session.read_arrow(pa.table({"a": [1, 2]})).submit().wait()
+    with pytest.raises(ConfigError, match="is no stream: a stage takes its number of tasks"):
+        bounded.rescale(2)
+    endless = totals(session, 0, rows_per_s=1_000)
+    with endless.write_stream(streams.to_blackhole(), parallelism=2) as job:
+        for n in (0, 129):
+            with pytest.raises(ConfigError, match=f"parallelism must be 1 to 128, got {n}"):
+                job.rescale(n)
+        with pytest.raises(ConfigError, match="needs 5 slots at once, and there are 4 for it"):
+            job.rescale(5)
+        assert job.rescale(2).status.parallelism == 2  # as it is
+        assert (job.status.n_attempts, job.state) == (0, "running")
+        job.cancel()
+        with pytest.raises(ConfigError, match="does not run any more"):
+            job.rescale(3)
+
+
+def test_exchanges_that_are_no_more_are_not_listed(agents: LocalFabric) -> None:
+    address = agents.attached()[0].address
+    options = fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {agents.token}".encode())])
+    with connected(agents) as session, fl.connect(address) as client:
+
+        def exchanges() -> list[tuple[bytes, ...]]:
+            found = client.list_flights(options=options)
+            paths = [tuple(info.descriptor.path) for info in found]
+            return [path for path in paths if path[:2] == (b"job", job.id.encode())]
+
+        session.checkpoints(interval_s=0.2)
+        endless = totals(session, 0, rows_per_s=1_000)
+        with endless.write_stream(streams.to_blackhole(), parallelism=2) as job:
+            before = wait_until(exchanges)
+            assert len(before) > 1
+            job.rescale(1)
+            wait_until(lambda: 0 < len(exchanges()) < len(before))
+            job.rescale(2)
+            wait_until(lambda: exchanges() == before)
+            job.cancel()

@@ -166,6 +166,11 @@ class SparkControl(ControlApi):
         self._job(request.job_id)
         raise UserError("a job on Spark can't be restarted; submit its plan again")
 
+    def rescale(self, request: pb.RescaleRequest) -> pb.JobStatus:
+        """No stream runs on Spark."""
+        self._job(request.job_id)
+        raise UserError("a job on Spark is no stream, so it can't be rescaled")
+
     def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
         """None: Spark's own pages tell of its tasks."""
         self._job(request.job_id)

@@ -31,6 +31,7 @@ CALLS = [
     ("GET", "/jobs/x/tasks", "read"), ("GET", "/jobs/x/plan", "read"),
     ("GET", "/jobs/x/plan.svg", "read"), ("GET", "/jobs/x/events", "read"),
     ("POST", "/jobs/x/cancel", "submit"), ("POST", "/jobs/x/restart", "submit"),
+    ("POST", "/jobs/x/rescale", "submit"),
     ("POST", "/jobs/x/release", "submit"), ("GET", "/agents", "read"),
     ("GET", "/agents/x", "read"), ("POST", "/agents/x/drain", "submit"),
     ("DELETE", "/agents/x/drain", "submit"), ("GET", "/events", "read"),
