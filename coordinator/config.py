@@ -88,6 +88,7 @@ class CoordinatorConfig:
     latency_s: Annotated[float, "rows of a stream may be gathered on their way"] = 0.02
     placement: Annotated[Policy, "of tasks: spread or bin_pack"] = "spread"
     stop_s: Annotated[float, "a job that stops ends after so long at the latest"] = 10.0
+    rescale_pause_s: Annotated[float, "a stream follows new slots no sooner than"] = 30.0
     retain_s: Annotated[float, "partitions of an ended job are kept"] = 600.0
     retain_failed_s: Annotated[float, "partitions of a failed job are kept"] = 86_400.0
     rereplicate_s: Annotated[float, "replicas of an absent agent are made anew after"] = 30.0
@@ -115,9 +116,10 @@ class CoordinatorConfig:
     def __post_init__(self) -> None:
         check_positive(
             self, "lease_s", "heartbeat_s", "timeout_s", "reattach_s", "attempts_max", "retry_s",
-            "retry_s_max", "owner_wait_s", "stop_s", "retain_s", "retain_failed_s", "rereplicate_s",
-            "transaction_s", "jobs_kept_max", "events_kept_max", "message_bytes_max",
-            "plan_bytes_max", "plan_s", "ask_s", "connections_max", "handshake_s",
+            "retry_s_max", "owner_wait_s", "stop_s", "rescale_pause_s", "retain_s",
+            "retain_failed_s", "rereplicate_s", "transaction_s", "jobs_kept_max",
+            "events_kept_max", "message_bytes_max", "plan_bytes_max", "plan_s", "ask_s",
+            "connections_max", "handshake_s",
         )  # fmt: skip
         for port in (self.port, self.rest_port, self.metrics_port):
             check_port(port or 0)

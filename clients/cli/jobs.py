@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -111,7 +111,11 @@ def rescale(
     context: typer.Context,
     job: JobId,
     parallelism: Annotated[
-        int, typer.Argument(metavar="TASKS", help="How many tasks each stage has from now on.")
+        str,
+        typer.Argument(
+            metavar="TASKS|slots",
+            help="How many tasks each stage has from now on; slots: as many as there are.",
+        ),
     ],
     connect: Connect = "",
     token: Token = "",
@@ -120,8 +124,11 @@ def rescale(
 
     The command ends when all of them run.
     """
+    if parallelism != "slots" and not parallelism.isdecimal():
+        raise typer.BadParameter(f'TASKS is a number or "slots", got {parallelism!r}')
+    n_tasks: int | Literal["slots"] = "slots" if parallelism == "slots" else int(parallelism)
     with session_of(context, connect, token) as session:
-        typer.echo(repr(session.job(job).rescale(parallelism)))
+        typer.echo(repr(session.job(job).rescale(n_tasks)))
 
 
 @jobs_app.command()

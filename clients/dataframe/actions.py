@@ -101,7 +101,7 @@ class Actions:
         self,
         name: str = "",
         *,
-        parallelism: int | None = None,
+        parallelism: int | Literal["slots"] | None = None,
         latency: Length | None = None,
     ) -> Job:
         """Start and return at once; ``job.wait()`` and ``job.collect()`` go on from there.
@@ -117,12 +117,12 @@ class Actions:
         return self._submitted(name, parallelism, latency)
 
     def _submitted(
-        self, name: str, parallelism: int | None, latency: Length | None,
+        self, name: str, parallelism: int | Literal["slots"] | None, latency: Length | None,
         stream: StreamName | None = None,
     ) -> Job:  # fmt: skip
         if not isinstance(name, str):
             raise PlanError(f'the name of a job is text, got {name!r}; write: name="{name}"')
-        if parallelism is not None:
+        if parallelism is not None and parallelism != "slots":
             whole(parallelism, 1, "submit", "parallelism")
         parts = self._node.inputs if isinstance(self._node, nodes.Union) else (self._node,)
         if not all(isinstance(part, nodes.Sink) for part in parts):

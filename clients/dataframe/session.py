@@ -11,7 +11,7 @@ import atexit
 import threading
 from collections.abc import Iterable
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from fabric.clients.job.host import JobHost
 from fabric.errors import PlanError
@@ -43,7 +43,7 @@ class Session(JobHost, Protocol):
         plan: Plan,
         name: str = "",
         *,
-        parallelism: int | None = None,
+        parallelism: int | Literal["slots"] | None = None,
         latency: Length | None = None,
         stream: StreamName | None = None,
     ) -> Job:

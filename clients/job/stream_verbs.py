@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from fabric.checkpoint.manifest import check_savepoint_name
 from fabric.clients.job.dry_run import may_change
 from fabric.clients.job.savepoint import SavepointInfo
 from fabric.clients.job.waiting import rescaled, taken
 from fabric.control import control_pb2 as pb
+from fabric.errors import ConfigError
 from fabric.ids import new_id
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class StreamVerbs(ABC):
             return SavepointInfo(name=name, checkpoint=0)
         return SavepointInfo.of(self._taken(name, "go on", timeout_s).savepoint)
 
-    def rescale(self, parallelism: int, timeout_s: float | None = None) -> Self:
+    def rescale(self, parallelism: int | Literal["slots"], timeout_s: float | None = None) -> Self:
         """Have a stream go on with another number of tasks, from its newest checkpoint.
 
         All of its tasks stop, and others begin: each has the state of its share of the keys, and
@@ -119,7 +120,8 @@ class StreamVerbs(ABC):
         Parameters
         ----------
         parallelism
-            How many tasks a stage has from now on, 1 to 128. A checkpoint has 128 groups of keys.
+            How many tasks a stage has from now on, 1 to 128: a checkpoint has 128 groups of keys.
+            ``"slots"``: as many as there are slots for it, also when agents come, leave, or drain.
         timeout_s
             Seconds to wait; then it raises `TimeoutError`, and the stream is still rescaled.
 
@@ -140,7 +142,9 @@ class StreamVerbs(ABC):
         ...     job.rescale(2).status.parallelism
         2
         """
-        if not may_change(f"rescale of {self.id} to {parallelism} tasks"):
+        if not (parallelism == "slots" or type(parallelism) is int):
+            raise ConfigError(f'rescale: parallelism is a number or "slots", got {parallelism!r}')
+        if not may_change(f"rescale of {self.id} to {parallelism}"):
             return self
         rescaled(self.session.control, self.id, parallelism, timeout_s)
         return self

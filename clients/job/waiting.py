@@ -61,7 +61,7 @@ def taken(
 
 
 def rescaled(
-    control: ControlApi, job_id: str, parallelism: int, timeout_s: float | None
+    control: ControlApi, job_id: str, parallelism: int | str, timeout_s: float | None
 ) -> pb.JobStatus:
     """Have a stream rescaled, and wait until its tasks run.
 
@@ -75,13 +75,17 @@ def rescaled(
         Why it can't be.
     """
     end_s = None if timeout_s is None else time.monotonic() + timeout_s
-    asked, pause_s = pb.RescaleRequest(job_id=job_id, parallelism=parallelism), PAUSE_S
+    asked, pause_s = pb.RescaleRequest(job_id=job_id), PAUSE_S
+    if isinstance(parallelism, str):
+        asked.reactive = True
+    else:
+        asked.parallelism = max(0, parallelism)
     while (status := control.rescale(asked)).rescaling:
         left_s = pause_s if end_s is None else end_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError(
-                f"job {job_id} is still being rescaled to {parallelism} tasks; job.explain() says "
-                "which of them run"
+                f"job {job_id} is still being rescaled to {status.rescaling} tasks; job.explain() "
+                "says which of them run"
             )
         time.sleep(min(pause_s, left_s))
         pause_s = min(PAUSE_MAX_S, 1.5 * pause_s)

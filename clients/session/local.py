@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -105,7 +105,7 @@ class EmbeddedSession(Session):
         plan: Plan | DataFrame,
         name: str = "",
         *,
-        parallelism: int | None = None,
+        parallelism: int | Literal["slots"] | None = None,
         latency: Length | None = None,
         stream: StreamName | None = None,
     ) -> Job:

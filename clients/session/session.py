@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -156,7 +156,7 @@ class Session(Readers, Inventory, ABC):
         plan: Plan | DataFrame,
         name: str = "",
         *,
-        parallelism: int | None = None,
+        parallelism: int | Literal["slots"] | None = None,
         latency: Length | None = None,
         stream: StreamName | None = None,
     ) -> Job:
@@ -169,7 +169,8 @@ class Session(Readers, Inventory, ABC):
         name
             What `Job.name` says; several jobs may have the same.
         parallelism
-            How many tasks a stage has; None: that of the session.
+            How many tasks a stage has; None: that of the session. ``"slots"``, for a stream: as
+            many as there are slots for it, also when agents come, leave or drain.
         latency
             For a stream: how long its rows may be gathered (`fabric.connect`).
         stream
@@ -354,16 +355,23 @@ class Session(Readers, Inventory, ABC):
             self.running_plans()
 
     def _request(
-        self, plan: Plan, name: str, parallelism: int | None, stream: StreamName | None
+        self,
+        plan: Plan,
+        name: str,
+        parallelism: int | Literal["slots"] | None,
+        stream: StreamName | None,
     ) -> pb.SubmitRequest:
         from fabric.plan.codec import encode
 
-        wanted = _at_least_one(self.parallelism if parallelism is None else parallelism)
+        follows = isinstance(parallelism, str)
+        number = self.parallelism if parallelism is None else parallelism
+        wanted = None if isinstance(number, str) else _at_least_one(number)
         return pb.SubmitRequest(
             plan=encode(self._prepared(plan)),
             name=name,
             client_key=new_id("submit"),
             parallelism=wanted or 0,
+            reactive=follows,
             adaptive=self._adaptive,
             checkpoint=self._checkpoint,
             stream=None if stream is None else stream.message(),

@@ -41,7 +41,9 @@ from fabric.coordinator.core.events import (
 )
 from fabric.coordinator.core.jobs import records
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
+from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.progress import Progress
+from fabric.coordinator.core.scheduling.slots import slots_for
 from fabric.coordinator.metadata.store import MetadataStore, Write
 from fabric.errors import ConfigError, ExternalError, NotLeaderError
 from fabric.version import __version__
@@ -77,6 +79,10 @@ class CoordinatorCore:
     def agent_hellos(self) -> list[pb.Hello]:
         """What attached agents said of themselves, by id."""
         return [agent.hello for agent in self._agents.attached()]
+
+    def slots_for(self, job: Job | None) -> int:
+        """How many slots a job could have; None: a new one."""
+        return slots_for(job, self._agents.attached(), self.registry.active())
 
     def locate(self, request: pb.LocateRequest) -> pb.Locations:
         """Where a job's edges or a dataset are; `NotFoundError` when unknown."""

@@ -88,7 +88,17 @@ class StorageWork:
     work: WriteManifest | Verify | ExportSavepoint | RemoveCheckpoints | RemoveJob
 
 
-Effect = Send | Hear | Disconnect | Persist | JobChanged | DatasetAnswered | Note | StorageWork
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """Cut the plan of a stream anew, into so many tasks, and say so with `JobReplanned`."""
+
+    job_id: str
+    parallelism: int
+
+
+Effect = (
+    Send | Hear | Disconnect | Persist | JobChanged | DatasetAnswered | Note | StorageWork | Rescale
+)
 """Whatever `handle` returns."""
 
 

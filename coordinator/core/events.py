@@ -75,6 +75,8 @@ class JobSubmitted:
     """Of a stream: as it was submitted, so that it can be cut anew."""
     parallelism: int = 0
     """How many tasks the stages of a stream have, where nothing bounds them."""
+    reactive: bool = False
+    """Whether a stream has as many tasks as there are slots, also later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class JobReplanned:
     parallelism: int
     graph: StageGraph
     fragments: tuple[bytes, ...]
+    reactive: bool = False
+    """Whether it follows the slots from now on."""
 
 
 @dataclass(frozen=True, slots=True)

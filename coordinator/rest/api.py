@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
+from pydantic import Field
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ControlApi
@@ -63,7 +64,11 @@ KeepAs = Annotated[
 Again = Annotated[
     bool, Body(description="It was asked for before, perhaps of an earlier coordinator.")
 ]
-Tasks = Annotated[int, Body(embed=True, ge=0, le=1 << 15, description="Of each stage.")]
+Few = Annotated[int, Field(ge=0, le=1 << 15)]
+Tasks = Annotated[
+    Few | Literal["slots"],
+    Body(embed=True, description="Of each stage; slots: as many as there are slots."),
+]
 FromPath = Annotated[str, Body(embed=True, max_length=4096, description="Node to begin with.")]
 
 
@@ -194,7 +199,9 @@ def _changes(routes: _Routes, control: ControlApi, planning: PlanPool) -> None:
 
     @routes.add("POST /jobs/{job_id}/rescale", "Rescale", "Give a stream another number of tasks")
     async def rescale(request: Request, job_id: str, parallelism: Tasks) -> JobDetail:
-        asked = pb.RescaleRequest(job_id=job_id, parallelism=parallelism)
+        follows = parallelism == "slots"
+        n_tasks = 0 if isinstance(parallelism, str) else parallelism
+        asked = pb.RescaleRequest(job_id=job_id, parallelism=n_tasks, reactive=follows)
         return JobDetail.of(await while_wanted(request, planning.answer(control.rescale, asked)))
 
     @routes.add(

@@ -123,7 +123,8 @@ class Job(BaseModel):
     """A submitted plan; `n_attempts` counts those beyond the first of each task.
 
     `stopped_at` is the checkpoint that somebody stopped its stream at, null when nobody has.
-    `parallelism` is of a stream, and `rescaling` what that is to become; both are 0 otherwise.
+    `parallelism` is of a stream, and `rescaling` what that is to become; both are 0
+    otherwise. `reactive`: it follows the slots.
     """
 
     job_id: str
@@ -139,6 +140,7 @@ class Job(BaseModel):
     run: int
     parallelism: int
     rescaling: int
+    reactive: bool
     stopped_at: int | None
     error: Error | None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -27,6 +28,7 @@ from fabric.coordinator.core.effects import (
     JobChanged,
     Note,
     Persist,
+    Rescale,
     Send,
     StorageWork,
 )
@@ -58,7 +60,7 @@ WATCH_S = 1.0
 TICK_S = 0.1
 
 
-class CoreDriver:
+class CoreDriver(ABC):
     """`start` it, `close` it, or use it as a context manager."""
 
     def __init__(
@@ -305,8 +307,24 @@ class CoreDriver:
                 self._log(event, dict(fields))
             case StorageWork():
                 self._checkpoint_files.put(effect)
+            case Rescale():  # to cut a plan may take long, and ask servers
+                threading.Thread(
+                    target=self._rescale, args=(effect,), name=f"rescale {effect.job_id}",
+                    daemon=True,
+                ).start()  # fmt: skip
             case DatasetAnswered() | Persist() | Hear():
                 pass
+
+    def _rescale(self, wanted: Rescale) -> None:
+        """A stream follows the slots there are; if it can't now, the core asks again."""
+        try:
+            self._replan(wanted.job_id, wanted.parallelism, reactive=True)
+        except FabricError as error:
+            self._log("stream not rescaled", {"job": wanted.job_id, "error": str(error)})
+
+    @abstractmethod
+    def _replan(self, job_id: str, parallelism: int, *, reactive: bool) -> None:
+        """Cut the plan of a stream anew, and have it go on so."""
 
     def _ended(self, job_id: str, *, by_itself: bool) -> None:
         """Release the name of a stream that has ended."""

@@ -32,6 +32,7 @@ from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.messages import page
 from fabric.coordinator.core.scheduling.rescale import check_rescale
 from fabric.coordinator.metadata.store import MetadataStore
+from fabric.coordinator.planner.draft import MAX_PARALLELISM
 from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.runtime.checkpoint_files import listed
 from fabric.coordinator.runtime.driver import CoreDriver
@@ -40,7 +41,7 @@ from fabric.coordinator.runtime.savepoints import Keeper, wanted_of
 from fabric.coordinator.submit.preparation import Prepared, prepare
 from fabric.coordinator.submit.splits import Surroundings
 from fabric.coordinator.submit.stream_names import Found, look_at
-from fabric.errors import PlanError
+from fabric.errors import ConfigError, PlanError
 from fabric.ids import new_id
 from fabric.security.tokens import Signer
 
@@ -91,6 +92,11 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         found: Found | None = None,
     ) -> pb.JobStatus:
         """Start a job, or the one that was `found` under the name of a stream."""
+        if request.reactive and prepared.graph.stream_region is None:
+            raise ConfigError(
+                'parallelism="slots" is for streams, which run for long, and this plan reads none; '
+                "give a number, or leave it out"
+            )
         event = JobSubmitted(
             job_id=new_id("job") if found is None else found.job,
             name=request.name[:256] or "job",
@@ -105,6 +111,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
             stream=None if found is None else found.start,
             plan=request.plan if prepared.graph.stream_region is not None else b"",
             parallelism=prepared.parallelism,
+            reactive=request.reactive,
         )
         with self._changed(event) as (_, now):
             job_id = self._core.registry.job_of_key(request.client_key) or event.job_id
@@ -142,17 +149,26 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
 
     def rescale(self, request: pb.RescaleRequest) -> pb.JobStatus:
         """See `ControlApi.rescale`."""
-        asked = pb.JobRequest(job_id=request.job_id)
+        parallelism = request.parallelism
         with self._reading() as (core, _):
             job = core.registry.live(request.job_id)
-            check_rescale(job, request.parallelism)
-            there = job.rescaling or job.parallelism
-        if request.parallelism == there:
-            return self.status(asked)
-        submitted = pb.SubmitRequest(plan=job.plan, parallelism=request.parallelism)
+            if request.reactive:
+                parallelism = core.slots_for(job)
+        self._replan(job.job_id, parallelism, reactive=request.reactive)
+        return self.status(pb.JobRequest(job_id=request.job_id))
+
+    def _replan(self, job_id: str, parallelism: int, *, reactive: bool) -> None:
+        with self._reading() as (core, _):
+            job = core.registry.live(job_id)
+            check_rescale(job, parallelism)
+            there, follows = job.rescaling or job.parallelism, job.reactivity is not None
+        if (parallelism, reactive) == (there, follows):
+            return
+        submitted = pb.SubmitRequest(plan=job.plan, parallelism=parallelism)
         prepared = self._prepare(submitted, rescaled=job)
-        event = JobReplanned(job.job_id, request.parallelism, prepared.graph, prepared.fragments())
-        return self._ask(asked, event)
+        event = JobReplanned(job_id, parallelism, prepared.graph, prepared.fragments(), reactive)
+        with self._changed(event):
+            pass
 
     def drain(self, request: pb.AgentRequest) -> pb.AgentStatus:
         """See `ControlApi.drain`."""
@@ -256,8 +272,11 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
         """Of a stream that was `found` under its name, or that runs and is to be `rescaled`."""
         with self._reading() as (core, _):
             agents = core.agent_hellos()
+            parallelism = 1 if self._embedded else max(1, len(agents))
+            if request.reactive:
+                parallelism = min(MAX_PARALLELISM, max(1, core.slots_for(None)))
             around = Surroundings(
-                parallelism=1 if self._embedded else max(1, len(agents)),
+                parallelism=parallelism,
                 n_cpus=max(1, sum(hello.cpus for hello in agents)),
                 embedded=self._embedded,
                 datasets={found.name: found for found in core.datasets.all()},

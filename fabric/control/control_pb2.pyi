@@ -793,7 +793,7 @@ class CommittedPart(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., writer: _Optional[str] = ..., attempt: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive", "checkpoint", "latency_us", "stream")
+    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive", "checkpoint", "latency_us", "stream", "reactive")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -802,6 +802,7 @@ class SubmitRequest(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     LATENCY_US_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    REACTIVE_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     name: str
     client_key: str
@@ -810,7 +811,8 @@ class SubmitRequest(_message.Message):
     checkpoint: Checkpointing
     latency_us: int
     stream: StreamName
-    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamName, _Mapping]] = ...) -> None: ...
+    reactive: bool
+    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamName, _Mapping]] = ..., reactive: _Optional[bool] = ...) -> None: ...
 
 class StreamName(_message.Message):
     __slots__ = ("name", "on_existing", "restore", "renames", "drop")
@@ -920,12 +922,14 @@ class JobRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class RescaleRequest(_message.Message):
-    __slots__ = ("job_id", "parallelism")
+    __slots__ = ("job_id", "parallelism", "reactive")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    REACTIVE_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     parallelism: int
-    def __init__(self, job_id: _Optional[str] = ..., parallelism: _Optional[int] = ...) -> None: ...
+    reactive: bool
+    def __init__(self, job_id: _Optional[str] = ..., parallelism: _Optional[int] = ..., reactive: _Optional[bool] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("limit", "before", "states", "lost")
@@ -1192,7 +1196,7 @@ class LocateRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "parallelism", "rescaling", "client_key", "stream", "waiting", "stopped_at")
+    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "parallelism", "rescaling", "reactive", "client_key", "stream", "waiting", "stopped_at")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -1208,6 +1212,7 @@ class JobStatus(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_FIELD_NUMBER: _ClassVar[int]
     RESCALING_FIELD_NUMBER: _ClassVar[int]
+    REACTIVE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
@@ -1227,11 +1232,12 @@ class JobStatus(_message.Message):
     run: int
     parallelism: int
     rescaling: int
+    reactive: bool
     client_key: str
     stream: StreamOrigin
     waiting: str
     stopped_at: int
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., parallelism: _Optional[int] = ..., rescaling: _Optional[int] = ..., client_key: _Optional[str] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., waiting: _Optional[str] = ..., stopped_at: _Optional[int] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., parallelism: _Optional[int] = ..., rescaling: _Optional[int] = ..., reactive: _Optional[bool] = ..., client_key: _Optional[str] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., waiting: _Optional[str] = ..., stopped_at: _Optional[int] = ...) -> None: ...
 
 class StageStatus(_message.Message):
     __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted", "rows_in", "watermark_us", "counts")
@@ -1413,7 +1419,7 @@ class Leadership(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class StoredPlan(_message.Message):
-    __slots__ = ("name", "client_key", "schema", "submitted_s", "adaptive", "stages", "edges", "checkpoint", "latency_us", "stream", "plan", "parallelism", "planned")
+    __slots__ = ("name", "client_key", "schema", "submitted_s", "adaptive", "stages", "edges", "checkpoint", "latency_us", "stream", "plan", "parallelism", "reactive", "planned")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -1426,6 +1432,7 @@ class StoredPlan(_message.Message):
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    REACTIVE_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     name: str
     client_key: str
@@ -1439,8 +1446,9 @@ class StoredPlan(_message.Message):
     stream: StreamOrigin
     plan: bytes
     parallelism: int
+    reactive: bool
     planned: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., plan: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., stream: _Optional[_Union[StreamOrigin, _Mapping]] = ..., plan: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., reactive: _Optional[bool] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StoredStage(_message.Message):
     __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added", "latency_us", "states")

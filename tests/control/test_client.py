@@ -156,6 +156,7 @@ def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
         "Cancel": pb.JobRequest(),
         "Release": pb.JobRequest(),
         "Restart": pb.RestartRequest(),
+        "Rescale": pb.RescaleRequest(),
         "ListTasks": pb.JobRequest(),
         "ListCheckpoints": pb.CheckpointsRequest(),
         "TakeCheckpoint": pb.TakeCheckpointRequest(),

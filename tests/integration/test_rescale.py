@@ -5,15 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fabric
 from fabric import DataFrame, Session, col, count, streams
+from fabric.clients.cli.main import main
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.jobs.jobs import Reactivity
 from fabric.errors import ConfigError
 from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
@@ -130,6 +136,8 @@ def test_what_is_refused_changes_nothing(session: Session, tmp_path: Path) -> No
     bounded = session.read_arrow(pa.table({"a": [1, 2]})).submit().wait()
     with pytest.raises(ConfigError, match="is no stream: a stage takes its number of tasks"):
         bounded.rescale(2)
+    with pytest.raises(ConfigError, match='parallelism="slots" is for streams'):
+        session.submit(session.read_arrow(pa.table({"a": [1]})), parallelism="slots")
     endless = totals(session, 0, rows_per_s=1_000)
     with endless.write_stream(streams.to_blackhole(), parallelism=2) as job:
         for n in (0, 129):
@@ -164,3 +172,67 @@ def test_exchanges_that_are_no_more_are_not_listed(agents: LocalFabric) -> None:
             job.rescale(2)
             wait_until(lambda: exchanges() == before)
             job.cancel()
+
+
+def test_the_command_line(
+    agents: LocalFabric, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FABRIC_TOKEN", agents.token)
+    where = ["--connect", f"fabric://{agents.address}"]
+    with connected(agents) as session:
+        endless = totals(session.checkpoints(interval_s=0.2), 0, rows_per_s=1_000)
+        with endless.write_stream(streams.to_blackhole(), parallelism=1) as job:
+            for given, n_tasks in (("2", 2), ("slots", 8), ("1", 1)):
+                assert main(["jobs", "rescale", job.id, given, *where]) == 0
+                assert f"{job.id} 'write stream" in capsys.readouterr().out
+                assert (job.status.parallelism, job.status.reactive) == (n_tasks, n_tasks == 8)
+            for given, why in (("many", "TASKS is a number or"), ("200", "must be 1 to 128")):
+                assert main(["jobs", "rescale", job.id, given, *where]) != 0
+                assert why in capsys.readouterr().err
+            job.cancel()
+
+
+def test_a_stream_follows_the_slots(tmp_path: Path) -> None:
+    """Of agents that come, die and drain."""
+    n_rows = 300_000
+    environ = {"FABRIC_COORDINATOR_RESCALE_PAUSE_S": "0.5"}
+    with local_fabric(1, slots=1, environ=environ) as some, connected(some) as session:
+        session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
+        results = totals(session, n_rows, rows_per_s=25_000)
+        job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism="slots")
+        assert (job.status.parallelism, job.status.reactive) == (1, True)
+        for _ in range(2):
+            some.agents.append(some.start_agent(len(some.agents)))
+        wait_until(lambda: job.status.parallelism == 3)
+        some.kill(2)  # it stands still with two agents of three
+        wait_until(lambda: job.status.parallelism == 2)
+        some.control.drain(pb.AgentRequest(agent_id=some.agent_id(1)))
+        wait_until(lambda: job.status.parallelism == 1)
+        assert job.rescale(1).status.reactive is False  # as it is from now on
+        some.control.undrain(pb.AgentRequest(agent_id=some.agent_id(1)))
+        job.wait(120.0)
+        assert job.status.parallelism == 1
+    assert differs(tmp_path / "out", n_rows) == []
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 20.0), st.integers(0, 200), st.booleans()), max_size=30),
+    st.floats(0.1, 60.0),
+)
+def test_changes_are_apart_and_end_where_the_slots_are(
+    told: list[tuple[float, int, bool]], pause_s: float
+) -> None:
+    follows, n_tasks, now, changes = Reactivity(changed=0.0), 1, 0.0, [(0.0, False)]
+    for after_s, n_slots, stands_still in told:
+        now += after_s
+        wanted = follows.decide(
+            n_tasks, n_slots, stands_still=stands_still, now=now, pause_s=pause_s
+        )
+        if wanted is not None:
+            assert 1 <= wanted == min(n_slots, 128) != n_tasks
+            changes.append((now, stands_still))
+            n_tasks = wanted
+    for (before, _), (at, stood_still) in pairwise(changes):
+        assert stood_still or at >= before + pause_s
+    at_last = follows.decide(n_tasks, 7, stands_still=False, now=now + pause_s, pause_s=pause_s)
+    assert at_last == (None if n_tasks == 7 else 7), "when its time has come it has what there is"

@@ -249,7 +249,7 @@ class StreamVerbs(Verbs):
         mode: StreamMode = "error",
         also: Mapping[Target, Self] | None = None,
         name: str = "",
-        parallelism: int | None = None,
+        parallelism: int | Literal["slots"] | None = None,
         latency: Length | None = None,
         on_existing: OnExisting = "continue",
         restore: str | os.PathLike[str] = "",
@@ -272,6 +272,9 @@ class StreamVerbs(Verbs):
         name
             The stream's name, to which its state belongs: run the program again, however it ended,
             and it goes on from the newest checkpoint. Without one its state ends with the program.
+        parallelism
+            How many tasks a stage has; default: that of the session. ``"slots"``: as many as there
+            are slots for it, also when agents come, leave or drain. See `Job.rescale`.
         on_existing
             When a stream of that name has run before: ``continue`` goes on, ``new`` begins anew and
             leaves the old checkpoints where they are, ``fail`` refuses.

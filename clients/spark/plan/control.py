@@ -75,6 +75,8 @@ class SparkControl(ControlApi):
         refuse(plan.root)
         if request.HasField("stream"):
             raise UserError("a stream with a name runs on Fabric; leave name= out on Spark")
+        if request.reactive:
+            raise UserError('parallelism="slots" is for streams, which run on Fabric; give a number')
         job_id = new_id("job")
         status = pb.JobStatus(
             job_id=job_id,

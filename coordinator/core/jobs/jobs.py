@@ -7,6 +7,7 @@ anybody; `messages.py` makes protobuf of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,6 +18,7 @@ from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.events import JobReplanned, JobSubmitted
 from fabric.coordinator.core.jobs.tasks import Task, Tasks
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
+from fabric.coordinator.planner.draft import MAX_PARALLELISM
 from fabric.coordinator.planner.placement import Placement
 from fabric.coordinator.planner.stages import Edge, Key, producers_of
 from fabric.errors import FabricError
@@ -26,6 +28,8 @@ from fabric.plan.targets import WITH_CREDENTIALS
 ACTIVE = frozenset((pb.JOB_QUEUED, pb.JOB_RUNNING))
 ERRORS_MAX = 20
 """Errors of attempts that a status tells, the newest."""
+AGAIN_S = 5.0
+"""Between two tries to get a stream going that stands still."""
 Phase = Literal["quiet", "restoring", "ready", "running", "ended"]
 
 
@@ -65,6 +69,35 @@ class Stream:
         return region != self.region or self.phase == "ready"
 
 
+@dataclass(slots=True)
+class Reactivity:
+    """When a stream that follows the slots takes another number of tasks: the pure decision.
+
+    Changes are `pause_s` apart, counted from `changed`, the start at first: each costs a pause, and
+    agents seldom come alone. A stream that stands still for want of slots waits only until it may
+    be `asked` again.
+
+    >>> follows = Reactivity(changed=0.0)
+    >>> follows.decide(2, 4, stands_still=False, now=9.0, pause_s=30.0)
+    >>> follows.decide(2, 4, stands_still=False, now=30.0, pause_s=30.0)
+    4
+    """
+
+    changed: float
+    asked: float = -math.inf
+
+    def decide(
+        self, n_tasks: int, n_slots: int, *, stands_still: bool, now: float, pause_s: float
+    ) -> int | None:
+        """How many tasks it is to have; None: as many as it has."""
+        wanted = min(n_slots, MAX_PARALLELISM)
+        since, least_s = (self.asked, AGAIN_S) if stands_still else (self.changed, pause_s)
+        if wanted in (0, n_tasks) or now < since + least_s:
+            return None
+        self.asked = self.changed = now
+        return wanted
+
+
 class Job:
     """Progress of one job. `submitted_s` is wall time, `started` and `ended` are monotonic."""
 
@@ -77,6 +110,8 @@ class Job:
         """How long rows of its stream may be gathered, where no step says otherwise."""
         self.plan, self.parallelism = made.plan, made.parallelism
         """Of a stream: as it was submitted, and into how many tasks it is cut now."""
+        self.reactivity = Reactivity(now) if made.reactive else None
+        """Of a stream that has as many tasks as there are slots."""
         self.replanned: JobReplanned | None = None
         """How its stream is to go on once its tasks have left; None: as it is."""
         self.rescaling = 0

@@ -174,6 +174,7 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
         run=job.run,
         parallelism=job.parallelism if job.stream is not None else 0,
         rescaling=job.rescaling if job.active else 0,
+        reactive=job.reactivity is not None,
         client_key=job.client_key,
         waiting=job.waiting if job.active else "",
         stream=job.origin,

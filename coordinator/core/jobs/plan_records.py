@@ -51,6 +51,7 @@ def plan(job: Job) -> pb.StoredPlan:
         stream=job.origin,
         plan=job.plan,
         parallelism=job.parallelism,
+        reactive=job.reactivity is not None,
     )
 
 
@@ -74,6 +75,7 @@ def job(job_id: str, plan: pb.StoredPlan, started: float) -> Job:
         stream=StreamStart(plan.stream) if plan.HasField("stream") else None,
         plan=plan.plan,
         parallelism=plan.parallelism,
+        reactive=plan.reactive,
     )
     made = Job(submitted, tuple(("",) * stage.n_tasks for stage in plan.stages), started)
     made.planned = set(plan.planned)

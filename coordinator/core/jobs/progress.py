@@ -25,7 +25,7 @@ from fabric.coordinator.core.scheduling.recovery import lost_with, needed, run_a
 from fabric.coordinator.core.scheduling.reruns import Reruns
 from fabric.coordinator.core.scheduling.retries import away_for, failure, judge, lost_inputs
 from fabric.coordinator.core.scheduling.scheduler import Scheduler
-from fabric.coordinator.core.scheduling.slots import check_slots, slots_of
+from fabric.coordinator.core.scheduling.slots import check_slots, slots_for
 from fabric.coordinator.planner.placement import place
 from fabric.coordinator.planner.stages import Key, stages_from
 from fabric.errors import CancelledError, ConfigError, InternalError
@@ -127,7 +127,7 @@ class Progress:
     def rescale(self, event: JobReplanned, now: float) -> list[Effect]:
         """Have a stream go on with another number of tasks."""
         job, jobs = self._registry.live(event.job_id), self._registry.active()
-        n_slots = slots_of(job, self._agents.attached(), jobs)
+        n_slots = slots_for(job, self._agents.attached(), jobs)
         return [*self._reruns.rescale(event, n_slots, now), *self.scheduler.schedule(now)]
 
     # ---- what agents say
@@ -256,7 +256,8 @@ class Progress:
 
     def expire(self, now: float) -> list[Effect]:
         """Let time pass: end, release, and start what has waited long enough."""
-        return [*self.endings.expire(now), *self.streams.tick(now), *self.scheduler.schedule(now)]
+        effects = [*self.endings.expire(now), *self.streams.tick(now)]
+        return [*effects, *self.scheduler.schedule(now), *self.scheduler.follow_slots(now)]
 
     def all_edges(self) -> list[pb.EdgeLocation]:
         """Where every listed edge of every live job is."""

@@ -15,7 +15,7 @@ from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.events import JobReplanned
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
-from fabric.coordinator.core.jobs.jobs import Job
+from fabric.coordinator.core.jobs.jobs import Job, Reactivity
 from fabric.coordinator.core.jobs.messages import attempt_key
 from fabric.coordinator.core.jobs.streams import Streams
 from fabric.coordinator.core.scheduling.recovery import Again, run_again
@@ -86,8 +86,11 @@ class Reruns:
         job = self._registry.live(event.job_id)
         check_rescale(job, event.parallelism)
         check_fits(job, event, n_slots)
+        if event.reactive != (job.reactivity is not None):
+            job.reactivity = Reactivity(now) if event.reactive else None
+            self._registry.planned(job)
         if event.parallelism == (job.rescaling or job.parallelism):
-            return []
+            return self._registry.moved(job)
         job.replanned, job.rescaling = event, event.parallelism
         effects = self._registry.note(
             now, "rescale asked", job=job.job_id, parallelism=event.parallelism

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents.agents import Agents, Announcer
-from fabric.coordinator.core.effects import Effect
+from fabric.coordinator.core.effects import Effect, Rescale
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
@@ -20,6 +20,7 @@ from fabric.coordinator.core.scheduling.slots import (
     Assigned,
     assign,
     free_slots,
+    slots_for,
     slots_used,
     waiting_for,
 )
@@ -56,6 +57,24 @@ class Scheduler:
         for job_id, stages in given.items():
             effects += self._deploy(self._registry.jobs[job_id], stages, now)
         return effects + self._say_what_waits(jobs, now)
+
+    def follow_slots(self, now: float) -> list[Effect]:
+        """Have streams rescaled that have as many tasks as there are slots."""
+        effects: list[Effect] = []
+        jobs = self._registry.active()
+        for job in jobs:
+            follows, stream = job.reactivity, job.stream
+            if follows is None or stream is None or job.stopping is not None:
+                continue
+            if not job.waiting and (stream.phase != "running" or job.rescaling):
+                continue
+            wanted = follows.decide(
+                job.parallelism, slots_for(job, self._agents.attached(), jobs),
+                stands_still=bool(job.waiting), now=now,
+                pause_s=self._registry.config.rescale_pause_s,
+            )  # fmt: skip
+            effects += [] if wanted is None else [Rescale(job.job_id, wanted)]
+        return effects
 
     def slots_used(self, agent_id: str) -> int:
         """How many tasks an agent is at."""

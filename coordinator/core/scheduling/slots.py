@@ -74,10 +74,14 @@ def slots_needed(graph: StageGraph) -> int:
     return max(stage.n_tasks for stage in graph.regions()[graph.stream_region])
 
 
-def slots_of(job: Job, agents: Iterable[Agent], jobs: Sequence[Job]) -> int:
-    """How many slots a job has, and could have: those that nobody else of `jobs` takes."""
-    free = sum(n for n in free_slots(agents, jobs).values() if n > 0)
-    return free + sum(_used_by(job).values())
+def slots_for(job: Job | None, agents: Iterable[Agent], jobs: Sequence[Job]) -> int:
+    """How many slots a job could have: those of agents that stay, that no other of `jobs` takes."""
+    others = slots_used([other for other in jobs if other is not job])
+    return sum(
+        max(0, max(1, agent.hello.slots) - others.get(agent.agent_id, 0))
+        for agent in agents
+        if agent.is_there
+    )
 
 
 def free_slots(agents: Iterable[Agent], jobs: Sequence[Job]) -> dict[str, int]:

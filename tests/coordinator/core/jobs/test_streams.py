@@ -80,7 +80,7 @@ class Stream:
 
     def published(self, agent: str) -> None:
         published = pb.SinkPublish(checkpoint=1)
-        report = pb.SinkReport(job_id="job-1", stage=0, published=published)
+        report = pb.SinkReport(job_id="job-1", node_path="out", published=published)
         self.keep(self.world.say(agent, sink=report))
 
     def asked(self, agent: str) -> list[tuple[bool, list[bytes]]]:
