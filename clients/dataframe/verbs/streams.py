@@ -273,14 +273,13 @@ class StreamVerbs(Verbs):
             The stream's name, to which its state belongs: run the program again, however it ended,
             and it goes on from the newest checkpoint. Without one its state ends with the program.
         parallelism
-            How many tasks a stage has; default: that of the session. ``"slots"``: as many as there
-            are slots for it, also when agents come, leave or drain. See `Job.rescale`.
+            Tasks of a stage, by default as the session has it; ``"slots"``: see `Job.rescale`.
         on_existing
             When a stream of that name has run before: ``continue`` goes on, ``new`` begins anew and
             leaves the old checkpoints where they are, ``fail`` refuses.
         restore
-            A savepoint to begin with, by its name or the absolute path of its folder, for a stream
-            that is new, has not gone on since, or begins anew with ``on_existing="new"``.
+            A savepoint to begin with, by name or absolute folder, for a stream that is new, has not
+            gone on since, or begins anew with ``on_existing="new"``.
         renames, drop
             Where the program has changed: new names of steps by old ones, and steps whose state is
             to be left behind. Carried out once, however often the program is started with them.
@@ -293,11 +292,9 @@ class StreamVerbs(Verbs):
         PlanError
             Nothing has been written; it says what the target holds, or how the program has changed.
         ConfigError, NotFoundError
-            A stream of that name is running, has come to its end, or has gone on since `restore`;
-            or there is no such savepoint.
+            A stream of that name runs, has come to its end, or has gone on since `restore`; or
+            there is no such savepoint.
 
-        Examples
-        --------
         >>> import fabric, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     job = fabric.streams.generator(n_rows=100).write_stream(folder).wait()

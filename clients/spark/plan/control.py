@@ -76,7 +76,7 @@ class SparkControl(ControlApi):
         if request.HasField("stream"):
             raise UserError("a stream with a name runs on Fabric; leave name= out on Spark")
         if request.reactive:
-            raise UserError('parallelism="slots" is for streams, which run on Fabric; give a number')
+            raise UserError('parallelism="slots" is for streams, and they run on Fabric')
         job_id = new_id("job")
         status = pb.JobStatus(
             job_id=job_id,

@@ -351,6 +351,7 @@ class Progress:
 
     def _late(self, agent: Agent, report: pb.TaskReport, job: Job | None) -> list[Effect]:
         """Refuse a report of a job that is over; what its sink prepared is abandoned."""
+        self._reruns.has_ended(agent, report)  # or who restarts the job would wait for it
         past = self._registry.history.get(report.key.job_id)
         state = job.state if job is not None else past.state if past is not None else None
         effects = self._refuse("unknown job" if job is None else "late")

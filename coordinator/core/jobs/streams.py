@@ -169,6 +169,7 @@ class Streams:
         """The job was cancelled, or has failed."""
         if (stream := job.stream) is None:
             return []
+        job.replanned, job.rescaling = None, 0
         if stream.phase in ("restoring", "ready"):  # a restart finds anew what to begin from
             stream.phase, stream.manifest, stream.seal = "quiet", None, None
         error = None if job.stopping is None else job.stopping.error

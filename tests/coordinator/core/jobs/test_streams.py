@@ -15,6 +15,7 @@ from fabric.coordinator.core.events import (
     CheckpointAsked,
     CheckpointVerified,
     JobCancelled,
+    JobReplanned,
     JobRestarted,
     ManifestWritten,
     Tick,
@@ -23,7 +24,8 @@ from fabric.coordinator.planner.stages import RESULT, Stage, StageGraph
 from fabric.errors import ConfigError, DataError
 from fabric.event_time import END_OF_TIME
 from fabric.io.readers import stream_schema
-from fabric.plan.nodes import Sink, StreamScan
+from fabric.plan.codec import encode
+from fabric.plan.nodes import Plan, Sink, StreamScan
 from fabric.plan.sources import GeneratorStream
 from fabric.plan.targets import GateTarget
 
@@ -34,16 +36,34 @@ class Stream:
     """One stage of two tasks, source and sink at once, on two agents."""
 
     def __init__(self, world: Any, graphs: Any) -> None:
+        self.world, self._edge = world, graphs.edge
+        self.work: list[Any] = []
+        world.submit(self.graph(2), plan=b"a plan", parallelism=2)
+        self.say_all(pb.TASK_RUNNING)
+
+    def graph(self, n_tasks: int) -> StageGraph:
         source = GeneratorStream(n_splits=2)
         scan = StreamScan(source, stream_schema(source), path="made")
         stage = Stage(
             stage=0, path="out", root=Sink(scan, GateTarget("g"), path="out"), kind="chain",
-            n_tasks=2, splits=(), region=0, is_sink=True,
+            n_tasks=n_tasks, splits=(), region=0, is_sink=True,
         )  # fmt: skip
-        self.world = world
-        self.work: list[Any] = []
-        world.submit(StageGraph((stage,), (graphs.edge(0, 0, RESULT, 2),)))
-        self.say_all(pb.TASK_RUNNING)
+        return StageGraph((stage,), (self._edge(0, 0, RESULT, n_tasks),))
+
+    def rescale(self, n_tasks: int) -> None:
+        graph = self.graph(n_tasks)
+        fragments = tuple(encode(Plan(stage.root)) for stage in graph.stages)
+        self.do(JobReplanned("job-1", n_tasks, graph, fragments))
+
+    def leaves(self, agent: str, number: int) -> None:
+        key = pb.TaskKey(job_id="job-1", stage=0, task=number, attempt=0, epoch=1)
+        self.keep(self.world.say(agent, task=pb.TaskReport(key=key, state=pb.TASK_CANCELLED)))
+
+    @property
+    def tasks(self) -> list[tuple[int, int, str]]:
+        """Number, attempt and agent of each task."""
+        job = self.world.core.registry.live("job-1")
+        return [(key[1], t.attempt, t.agent_id if t.given else "") for key, t in job.tasks.items()]
 
     def say_all(self, state: int, **fields: Any) -> None:
         for number, agent in enumerate(AGENTS):
@@ -97,6 +117,37 @@ def stream(world: Any, graphs: Any) -> Stream:
 
 
 OWED = (True, [b"h0.1", b"h1.1"])
+
+
+def test_a_stream_is_rescaled_when_its_tasks_have_left(stream: Stream) -> None:
+    stream.checkpoint(1)  # its manifest is being stored, and what it has not published
+    stream.rescale(1)
+    assert [key.task for key in stream.world.heard("x", "cancel")[-1].keys] == [0]
+    stream.leaves("x", 0)
+    stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
+    stream.published("x")
+    assert stream.tasks == [(0, 1, ""), (1, 1, "")], "a task of the old stages is still there"
+    with pytest.raises(ConfigError, match="is just being rescaled to 1 tasks"):
+        stream.rescale(3)
+    stream.leaves("y", 1)
+    assert stream.tasks == [(0, 2, "")]
+    (order,) = [work for work in stream.work if isinstance(work, Verify)]
+    assert order.checkpoint == 1
+    rows = dict(stream.world.store.scan("tasks"))
+    assert list(rows) == ["job-1/000000.000000"], "the other one is no more"
+
+
+def test_a_rescale_ends_with_its_job(stream: Stream) -> None:
+    stream.rescale(1)
+    stream.do(JobCancelled("job-1", "enough"))
+    stream.say_all(pb.TASK_CANCELLED)
+    for agent in AGENTS:
+        stream.world.say(agent, sink=pb.SinkReport(job_id="job-1", abandoned=pb.SinkAbandon()))
+    stream.tick(1.0)
+    assert stream.world.state() == "cancelled"
+    stream.do(JobRestarted("job-1"))
+    assert [task[0] for task in stream.tasks] == [0, 1]
+    assert all(agent for _, _, agent in stream.tasks), "it runs again, as it was"
 
 
 def test_a_job_that_is_cancelled_publishes_what_is_complete(stream: Stream) -> None:
