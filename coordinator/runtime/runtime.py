@@ -149,12 +149,14 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
 
     def rescale(self, request: pb.RescaleRequest) -> pb.JobStatus:
         """See `ControlApi.rescale`."""
-        parallelism = request.parallelism
+        parallelism, follows = request.parallelism, False
         with self._reading() as (core, _):
             job = core.registry.live(request.job_id)
             if request.reactive:
-                parallelism = core.slots_for(job)
-        self._replan(job.job_id, parallelism, reactive=request.reactive)
+                parallelism = min(MAX_PARALLELISM, max(1, core.slots_for(job)))
+                follows = job.reactivity is not None and job.active
+        if not follows:  # else it does already
+            self._replan(job.job_id, parallelism, reactive=request.reactive)
         return self.status(pb.JobRequest(job_id=request.job_id))
 
     def _replan(self, job_id: str, parallelism: int, *, reactive: bool) -> None:

@@ -120,7 +120,7 @@ class Reruns:
         return effects + self._streams.lost(job, again.over, "tasks run again", now)
 
     def has_ended(self, agent: Agent, report: pb.TaskReport) -> None:
-        """An agent tells of an attempt that counts no more: nobody need wait for it if it is over."""
+        """An agent tells of an attempt that counts no more: if it is over, nobody waits for it."""
         if (job := self._registry.jobs.get(report.key.job_id)) is not None:
             self.has_left(job, (report.key.stage, report.key.task), agent, report)
 
