@@ -10,7 +10,7 @@ for one that is not in turn. Afterwards every row is seen once, and was counted 
 from __future__ import annotations
 
 from collections import Counter, deque
-from functools import cache, partial
+from functools import partial
 
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
@@ -25,48 +25,30 @@ from fabric.coordinator.core.events import (
     AgentSaid,
     CheckpointAsked,
     Event,
+    JobCancelled,
     JobReplanned,
+    JobRestarted,
     JobSubmitted,
     Tick,
 )
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.metadata.memory import MemoryData, MemoryStore
-from fabric.coordinator.optimizer.optimizer import optimize
-from fabric.coordinator.planner.planner import plan_stages
-from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import ConfigError
-from fabric.io.readers import stream_schema
-from fabric.plan.check import check as checked
-from fabric.plan.codec import encode
-from fabric.plan.expr import Agg, Alias, Column
-from fabric.plan.nodes import Changes, Plan, Sink, StreamAggregate, StreamScan
-from fabric.plan.sources import GeneratorStream, Split
-from fabric.plan.targets import GateTarget
 from tests.support.sim.scheduler import Scheduler, Step
 from tests.support.sim.stream_agent import Link, StreamAgent
-from tests.support.sim.stream_outside import COUNT, OUT, SCAN, Outside, Source, check
+from tests.support.sim.stream_outside import Outside, Source, check
+from tests.support.sim.stream_plan import N_SPLITS, planned
 from tests.support.sim.stream_worker import Pipes, StreamWorker
 from tests.support.sim.trace import Trace
 
-JOB, N_SPLITS = "job-1", 4
+JOB = "job-1"
 FIRST, THEN = 2, (3, 1, 4)
 HEALS_S, END_S = 18.0, 300.0
 WALL_S = 1e9
-CONFIG = CoordinatorConfig(heartbeat_s=0.8, timeout_s=3.0, attempts_max=1000, retry_s_max=0.5)
+CONFIG = CoordinatorConfig(
+    heartbeat_s=0.8, timeout_s=3.0, attempts_max=1000, retry_s_max=0.5, stop_s=1e6
+)
 CHECKPOINT = CheckpointConfig(interval_s=0.6, timeout_s=5.0, retained=2, folder="/checkpoints")
-
-
-@cache
-def planned(parallelism: int) -> tuple[StageGraph, tuple[bytes, ...]]:
-    """Rows counted by key, in stages as they travel; one task needs no exchange."""
-    source = GeneratorStream(n_splits=N_SPLITS)
-    scan = StreamScan(source, stream_schema(source), path=SCAN)
-    count = (Alias(Agg("count", None), "n"),)
-    counts = StreamAggregate(scan, (Column("key"),), count, path=COUNT)
-    plan = Plan(Sink(Changes(counts, path="changes"), GateTarget("out"), path=OUT))
-    splits = {SCAN: [Split(str(number)) for number in range(N_SPLITS)]}
-    graph = plan_stages(optimize(checked(plan)), splits, parallelism)
-    return graph, tuple(encode(Plan(stage.root)) for stage in graph.stages)
 
 
 class RescaleWorld:
@@ -82,7 +64,7 @@ class RescaleWorld:
         ends = tuple(self.rng.randint(3, n_rows) for n_rows in most)
         self.outside = Outside(Source(ends, frozenset(range(n_held))))
         self.core: CoordinatorCore | None = None
-        self.faults = 1.0
+        self.faults, self._troubles_per_s = 1.0, self.rng.choice((0.1, 0.3, 0.8))
         self._data = MemoryData()
         self._then = deque(THEN)
         self._links: dict[str, tuple[int, Link]] = {}
@@ -105,11 +87,12 @@ class RescaleWorld:
         self.faults = 0.0
         self.scheduler.run_until(END_S, self._has_ended)
         job = self._job
-        check(job is not None and not job.active, "nothing fails any more, and it does not end")
+        check(self._has_ended(), "nothing fails any more, and the job does not end")
         assert job is not None
         check(job.state == pb.JOB_FINISHED, f"the job failed: {job.error}")
         self.outside.check_whole()
         self._check_records()
+        self._check_last_words(job)
         check(not self._then or not self.outside.source.held, "it ended too early")
         if not self._then:
             check(job.parallelism == THEN[-1], f"it ended with {job.parallelism} tasks")
@@ -125,7 +108,8 @@ class RescaleWorld:
         return None if self.core is None else self.core.registry.jobs.get(JOB)
 
     def _has_ended(self) -> bool:
-        return (job := self._job) is not None and not job.active
+        """For good: who cancels the job has it go on."""
+        return (job := self._job) is not None and job.state in (pb.JOB_FINISHED, pb.JOB_FAILED)
 
     def _note(self, what: str) -> None:
         self.trace.add(self.scheduler.now, "", what)
@@ -134,11 +118,15 @@ class RescaleWorld:
 
     def _operate(self) -> None:
         """Have the job submitted, then rescaled in turn."""
-        self.scheduler.after(self.rng.uniform(0.2, 1.2), self._operate)
+        pause_s = self.rng.choice((0.3, 0.8, 3.0)) * self.rng.random()
+        self.scheduler.after(0.2 + pause_s, self._operate)
         if self.core is None:
             return
         if (job := self._job) is None:
             self._submit()
+        elif job.state == pb.JOB_CANCELLED:
+            self.happened["restarted"] += 1
+            self._handle(JobRestarted(JOB))
         elif self._then and job.active:
             if job.parallelism == self._then[0] and not job.rescaling:
                 self._then.popleft()
@@ -174,6 +162,8 @@ class RescaleWorld:
             self._in_a_moment(lambda: self._kill(name))
         if self.chance(0.15):
             self._in_a_moment(self._crash)
+        if self.chance(0.1):
+            self._in_a_moment(self._cancel)
         if self.chance(0.15) and self.core is not None:
             self._ask_to_rescale(job, self.rng.choice((parallelism, self.rng.randint(1, 4))))
 
@@ -204,15 +194,16 @@ class RescaleWorld:
     def _trouble(self) -> None:
         if not self.faults:
             return
-        self.scheduler.after(self.rng.expovariate(0.8), self._trouble)
+        self.scheduler.after(self.rng.expovariate(self._troubles_per_s), self._trouble)
         names = sorted(self.agents)
         kinds: dict[Step, int] = {
             lambda: self._kill(self.rng.choice(names)): 4,
             lambda: self._kill(*self.rng.sample(names, 2)): 1,
             lambda: self._cut(self.rng.choice(names)): 3,
             self._crash: 2,
-            self._damage: 1,
+            self._damage: 3,
             self._ask_for_savepoint: 2,
+            self._cancel: 1,
         }
         (strike,) = self.rng.choices(list(kinds), list(kinds.values()))
         strike()
@@ -265,6 +256,11 @@ class RescaleWorld:
         if len(whole) > 1 and max(whole) == max(p.checkpoint for p in rows.pointers):
             self.happened["damaged"] += 1
             self.outside.damaged.add(max(whole))
+
+    def _cancel(self) -> None:
+        """Somebody has the job end, and go on later."""
+        if self._job is not None:
+            self._handle(JobCancelled(JOB, "enough"))
 
     def _ask_for_savepoint(self) -> None:
         if self._job is None:
@@ -387,3 +383,8 @@ class RescaleWorld:
         stages = enumerate(pb.StoredPlan.FromString(stored).stages)
         there = {f"{JOB}/{s:06}.{t:06}" for s, stage in stages for t in range(stage.n_tasks)}
         check(self._data.tables["tasks"].keys() <= there, "records of tasks that are no more")
+
+    def _check_last_words(self, job: Job) -> None:
+        """What is written down of tasks that have ended is of the last ones, and of all of them."""
+        finals = rows_of(JOB, self._data.tables["checkpoints"].items()).finals
+        check({ack.key for ack in finals} == set(job.tasks), "last words of other tasks")

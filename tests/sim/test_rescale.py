@@ -62,24 +62,22 @@ def test_every_row_is_seen_once(block: range) -> None:
         happened += run(seed).happened
     if len(block) > 1:
         for what in (
-            "job rescaled", "all rescaled", "refused", "slots are short", "killed", "cut",
-            "crashed", "crashed while it rescales", "crashed while it switches", "task failed",
-            "asked while a checkpoint is under way", "asked while an agent is away",
-            "asked while nobody knows that an agent died", "asked while tasks leave",
-            "asked when quiet", "asked when restoring", "asked when running", "asked twice",
-            "asked for the same", "damaged", "taken back", "checkpoint failed",
+            "all rescaled", "refused", "restarted", "slots are short", "killed", "cut", "crashed",
+            "crashed while it rescales", "crashed while it switches", "task failed",
+            "checkpoint failed", "asked while a checkpoint is under way", "asked when quiet",
+            "asked while an agent is away", "asked while tasks leave", "asked when restoring",
+            "asked when running", "asked twice", "asked for the same",
         ):  # fmt: skip
             assert happened[what], f"{what} never happened: {happened}"
 
 
 def test_a_seed_says_all() -> None:
     """Sets and dictionaries of texts have another order in every process."""
-    found = []
-    for hash_seed in ("1", "2"):
-        command = [sys.executable, "-c", DIGESTS]
-        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        found.append(subprocess.run(command, env=env, check=True, capture_output=True).stdout)
-    assert found[0] == found[1]
+    env = {**os.environ, "PYTHONHASHSEED": "1"}
+    there = subprocess.run(
+        [sys.executable, "-c", DIGESTS], env=env, check=True, capture_output=True, text=True
+    )
+    assert there.stdout.split() == [run(seed).trace.digest() for seed in range(2)]
 
 
 def first_attempts_again(job: Job, new: JobReplanned, placement: Placement) -> list[Key]:

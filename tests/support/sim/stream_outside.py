@@ -29,12 +29,8 @@ from fabric.coordinator.core.events import (
 from fabric.errors import DataError, StorageError
 from fabric.operators.snapshots import N_KEY_GROUPS, key_groups
 from tests.support.sim.invariants import Violation
+from tests.support.sim.stream_plan import COUNT, OUT, SCAN, Row, key_of
 
-SCAN, COUNT, OUT = "scan", "count", "out"
-"""The paths of the steps that keep something."""
-N_KEYS = 16
-Row = tuple[int, int]
-"""The split, and the row's place in it."""
 Change = tuple[int, int, int, int]
 """A row, its key, and how many rows of this key there are with it."""
 
@@ -43,16 +39,6 @@ def check(holds: bool, what: str) -> None:
     """Raise `Violation` when it does not hold."""
     if not holds:
         raise Violation(what)
-
-
-def key_of(row: Row) -> int:
-    """The key of a row."""
-    return (row[0] * 7 + row[1] * 5 + row[1] // 3) % N_KEYS
-
-
-def group_of(key: int) -> int:
-    """The key group of a key: they are spread over all groups."""
-    return (key * 12_577 + 331) % N_KEY_GROUPS
 
 
 @dataclass

@@ -29,7 +29,8 @@ from fabric.control.errors import to_detail
 from fabric.errors import ExternalError, PeerLostError
 from fabric.flight.header import Event
 from fabric.operators.snapshots import N_KEY_GROUPS, key_groups
-from tests.support.sim.stream_outside import COUNT, OUT, SCAN, Change, Row, check, group_of, key_of
+from tests.support.sim.stream_outside import Change, check
+from tests.support.sim.stream_plan import COUNT, OUT, SCAN, Row, group_of, key_of
 
 if TYPE_CHECKING:
     from tests.support.sim.stream_agent import StreamAgent
