@@ -1,28 +1,21 @@
-import java.io.BufferedOutputStream;
-import java.io.BufferedReader;
-import java.io.File;
-import java.io.FileOutputStream;
-import java.io.InputStreamReader;
-import java.io.OutputStream;
+import java.io.*;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Instant;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.List;
+import java.util.Objects;
 import java.util.Random;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.TaskInfo;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.ListState;
-import org.apache.flink.api.common.state.ListStateDescriptor;
-import org.apache.flink.api.common.state.ValueState;
-import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.state.*;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.configuration.Configuration;
@@ -40,6 +33,7 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.streaming.api.functions.source.legacy.RichParallelSourceFunction;
 import org.apache.flink.util.Collector;
+import org.apache.flink.util.FileUtils;
 
 /**
  * Bench rescale's job for Flink: each key once, then the rows of Fabric's generator at its pace;
@@ -55,7 +49,9 @@ public class Rescale {
     static final int VALUE_BYTES = 100;
     static final long STEP_NS = 5_000_000;
     static final int CHUNK = 1_024;
-    static final long NO_ROW = 1L << 62;
+    /** Split (of those that fill: behind the others; -1: to ask for the key), row, key. */
+    static final TypeInformation<Tuple3<Long, Long, Long>> ROW =
+        Types.TUPLE(Types.LONG, Types.LONG, Types.LONG);
 
     private final String folder;
     private final long keys;
@@ -79,12 +75,9 @@ public class Rescale {
         settings.setString("io.tmp.dirs", folder + "/local");
         settings.setString("taskmanager.memory.managed.size", "512 mb");
         settings.setString("rest.bind-port", "0");
-        cluster = new MiniCluster(
-            new MiniClusterConfiguration.Builder()
-                .setConfiguration(settings)
-                .setNumTaskManagers(2)
-                .setNumSlotsPerTaskManager(2)
-                .build());
+        cluster = new MiniCluster(new MiniClusterConfiguration.Builder()
+            .setConfiguration(settings).setNumTaskManagers(2).setNumSlotsPerTaskManager(2)
+            .build());
         cluster.start();
     }
 
@@ -96,10 +89,8 @@ public class Rescale {
             try {
                 answer = "ok " + bench.done(line.split(" "));
             } catch (Exception error) {
-                Throwable cause = error;
-                while (cause.getCause() != null) {
-                    cause = cause.getCause();
-                }
+                Throwable cause = Stream.iterate((Throwable) error, Objects::nonNull,
+                    Throwable::getCause).reduce(error, (one, next) -> next);
                 answer = cause.toString().lines().findFirst().orElse("it failed");
             }
             System.out.println(answer);
@@ -108,33 +99,28 @@ public class Rescale {
     }
 
     private String done(String[] request) throws Exception {
+        int tasks = request.length > 1 ? Integer.parseInt(request[1]) : 0;
         switch (request[0]) {
-            case "start":
-                submit(Integer.parseInt(request[1]), false);
-                return "";
-            case "runs":
-                check();
-                return "";
-            case "settle":
-                settle(System.currentTimeMillis());
-                return "";
-            case "rescale":
+            case "start" -> submit(tasks, false);
+            case "runs" -> check();
+            case "settle" -> settle(System.currentTimeMillis());
+            case "rescale" -> {
                 stop();
                 long leftUs = nowUs();
-                submit(Integer.parseInt(request[1]), false);
+                submit(tasks, false);
                 return Long.toString(leftUs);
-            case "facts":
-                CompletedCheckpointStats newest = newest();
-                return newest.getStateSize() + " " + newest.getEndToEndDuration();
-            case "end":
+            }
+            case "facts" -> {
+                return newest().getStateSize() + " " + newest().getEndToEndDuration();
+            }
+            case "end" -> {
                 stop();
-                submit(Integer.parseInt(request[1]), true);
-                cluster.requestJobResult(job).get().toJobExecutionResult(
-                    Rescale.class.getClassLoader());
-                return "";
-            default:
-                throw new IllegalArgumentException(request[0]);
+                submit(tasks, true);
+                result();
+            }
+            default -> throw new IllegalArgumentException(request[0]);
         }
+        return "";
     }
 
     private void submit(int tasks, boolean probes) throws Exception {
@@ -143,8 +129,8 @@ public class Rescale {
         flink.setParallelism(tasks);
         flink.setMaxParallelism(128);
         flink.getConfig().enableObjectReuse();
-        flink.addSource(new Paced(keys, rate, probes), Types.POJO(Row.class)).uid("source")
-            .keyBy(row -> row.key, Types.LONG)
+        flink.addSource(new Paced(keys, rate, probes), ROW).uid("source")
+            .keyBy(row -> row.f2, Types.LONG)
             .process(new Keeping(folder), Types.LONG).uid("state")
             .sinkTo(new DiscardingSink<>()).uid("sink");
         JobGraph graph = flink.getStreamGraph().getJobGraph();
@@ -161,33 +147,25 @@ public class Rescale {
         savepoint = cluster.stopWithSavepoint(job, folder + "/savepoints", false, format).get();
         cluster.requestJobResult(job).get();
         if (before != null) {
-            new Thread(() -> remove(before)).start();
-        }
-    }
-
-    private static void remove(String savepoint) {
-        try (Stream<Path> files = Files.walk(Path.of(URI.create(savepoint)))) {
-            files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
-        } catch (Exception error) {
-            System.err.println(error);
+            FileUtils.deleteDirectoryQuietly(new File(URI.create(before)));
         }
     }
 
     private void check() throws Exception {
         if (cluster.getJobStatus(job).get().isTerminalState()) {
-            cluster.requestJobResult(job).get().toJobExecutionResult(
-                Rescale.class.getClassLoader());
+            result();
             throw new IllegalStateException("the job has ended");
         }
     }
 
+    /** Waits until the job ends; raises what it failed with. */
+    private void result() throws Exception {
+        cluster.requestJobResult(job).get().toJobExecutionResult(Rescale.class.getClassLoader());
+    }
+
     private void settle(long nowMs) throws Exception {
-        for (;;) {
+        while (newest() == null || newest().getTriggerTimestamp() <= nowMs) {
             check();
-            CompletedCheckpointStats newest = newest();
-            if (newest != null && newest.getTriggerTimestamp() > nowMs) {
-                return;
-            }
             Thread.sleep(50);
         }
     }
@@ -197,15 +175,8 @@ public class Rescale {
             .getLatestCompletedCheckpoint();
     }
 
-    /** What travels: splits of those that fill are behind the others; -1: ask for the key. */
-    public static class Row {
-        public long split;
-        public long row;
-        public long key;
-    }
-
     /** Splits in turn: rows that fill as fast as they are taken, then those that are due. */
-    public static class Paced extends RichParallelSourceFunction<Row>
+    public static class Paced extends RichParallelSourceFunction<Tuple3<Long, Long, Long>>
             implements CheckpointedFunction {
         private final long keys;
         private final long rate;
@@ -224,15 +195,13 @@ public class Rescale {
         public void initializeState(FunctionInitializationContext context) throws Exception {
             positions = context.getOperatorStateStore().getListState(
                 new ListStateDescriptor<>("positions", long[].class));
-            if (context.isRestored()) {
-                positions.get().forEach(splits::add);
-                return;
+            TaskInfo task = getRuntimeContext().getTaskInfo();
+            for (int i = 0; i < SPLITS && !context.isRestored(); i++) {
+                if (i % task.getNumberOfParallelSubtasks() == task.getIndexOfThisSubtask()) {
+                    splits.add(new long[] {i, 0, 0});
+                }
             }
-            int task = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-            int tasks = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-            for (long split = task; split < SPLITS; split += tasks) {
-                splits.add(new long[] {split, 0, 0});
-            }
+            positions.get().forEach(splits::add);
         }
 
         @Override
@@ -243,26 +212,21 @@ public class Rescale {
         }
 
         @Override
-        public void run(SourceContext<Row> out) {
+        public void run(SourceContext<Tuple3<Long, Long, Long>> out) {
             if (probes) {
                 for (long[] split : splits) {
                     for (long key = split[0]; key < keys; key += SPLITS) {
-                        out.collect(made(-1, 0, key));
+                        out.collect(Tuple3.of(-1L, 0L, key));
                     }
                 }
                 return;
             }
-            boolean fills = true;
-            while (runs && fills) {
-                fills = false;
-                for (long[] split : splits) {
-                    fills |= fill(out, split);
-                }
+            while (runs && splits.stream().filter(split -> fill(out, split)).count() > 0) {
+                // the next rows of each
             }
             long[] begunNs = new long[splits.size()];
             for (int i = 0; i < begunNs.length; i++) {
-                begunNs[i] = System.nanoTime()
-                    - splits.get(i)[2] * SPLITS * 1_000_000_000 / rate;
+                begunNs[i] = System.nanoTime() - splits.get(i)[2] * SPLITS * 1_000_000_000 / rate;
             }
             while (runs) {
                 for (int i = 0; i < begunNs.length; i++) {
@@ -272,27 +236,27 @@ public class Rescale {
             }
         }
 
-        private boolean fill(SourceContext<Row> out, long[] split) {
+        private boolean fill(SourceContext<Tuple3<Long, Long, Long>> out, long[] split) {
             synchronized (out.getCheckpointLock()) {
                 for (int i = 0; i < CHUNK; i++, split[1]++) {
                     long key = split[1] * SPLITS + split[0];
                     if (key >= keys) {
                         return false;
                     }
-                    out.collect(made(split[0] + SPLITS, split[1], key));
+                    out.collect(Tuple3.of(split[0] + SPLITS, split[1], key));
                 }
             }
             return true;
         }
 
-        private void flow(SourceContext<Row> out, long[] split, long begunNs) {
+        private void flow(SourceContext<Tuple3<Long, Long, Long>> out, long[] split, long begunNs) {
             long passedUs = (System.nanoTime() - begunNs) / 1_000;
             long due = Math.floorDiv(passedUs * rate / 1_000_000 - split[0], SPLITS) + 1;
             long stream = mixed(mixed(SEED, 1), split[0]);
             synchronized (out.getCheckpointLock()) {
                 for (; runs && split[2] < due; split[2]++) {
                     long key = (mixed(mixed(split[2], stream), 1) >>> 32) * keys >>> 32;
-                    out.collect(made(split[0], split[2], key));
+                    out.collect(Tuple3.of(split[0], split[2], key));
                 }
             }
         }
@@ -301,20 +265,13 @@ public class Rescale {
         public void cancel() {
             runs = false;
         }
-
-        private static Row made(long split, long row, long key) {
-            Row made = new Row();
-            made.split = split;
-            made.row = row;
-            made.key = key;
-            return made;
-        }
     }
 
     /** Count, sum and value of each key; who asks for one has it in a file. */
-    public static class Keeping extends KeyedProcessFunction<Long, Row, Long> {
+    public static class Keeping extends KeyedProcessFunction<Long, Tuple3<Long, Long, Long>, Long> {
         private final String folder;
         private transient ValueState<Tuple3<Long, Long, byte[]>> state;
+        private transient int task;
         private transient byte[] pool;
         private transient int at;
         private transient Ticks ticks;
@@ -328,26 +285,27 @@ public class Rescale {
         public void open(OpenContext context) {
             state = getRuntimeContext().getState(new ValueStateDescriptor<>("state",
                 Types.TUPLE(Types.LONG, Types.LONG, Types.PRIMITIVE_ARRAY(Types.BYTE))));
+            task = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
             pool = new byte[1 << 24];
             new Random().nextBytes(pool);
         }
 
         @Override
-        public void processElement(Row row, Context context, Collector<Long> out)
+        public void processElement(
+                Tuple3<Long, Long, Long> row, Context context, Collector<Long> out)
                 throws Exception {
             Tuple3<Long, Long, byte[]> known = state.value();
-            if (row.split < 0) {
-                tell(row.key, known);
+            if (row.f0 < 0) {
+                tell(row.f2, known);
                 return;
             }
             if (ticks == null) {
-                ticks = new Ticks(folder, getRuntimeContext().getTaskInfo()
-                    .getIndexOfThisSubtask());
+                ticks = new Ticks(folder, task);
             }
-            ticks.begin(row);
+            ticks.begin(row.f0, row.f1);
             at = (at + 7919) % (pool.length - VALUE_BYTES);
             byte[] value = Arrays.copyOfRange(pool, at, at + VALUE_BYTES);
-            long number = row.split < SPLITS ? row.row * SPLITS + row.split : row.key;
+            long number = row.f0 < SPLITS ? row.f1 * SPLITS + row.f0 : row.f2;
             state.update(known == null
                 ? Tuple3.of(1L, number, value)
                 : Tuple3.of(known.f0 + 1, known.f1 + number, value));
@@ -356,14 +314,11 @@ public class Rescale {
 
         private void tell(long key, Tuple3<Long, Long, byte[]> known) throws Exception {
             if (found == null) {
-                String name = folder + "/" + nowUs() + "-"
-                    + getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() + ".found";
+                String name = folder + "/" + nowUs() + "-" + task + ".found";
                 found = new BufferedOutputStream(new FileOutputStream(name), 1 << 20);
             }
             ByteBuffer words = ByteBuffer.allocate(32).order(ByteOrder.LITTLE_ENDIAN).putLong(key);
-            if (known == null) {
-                words.putLong(0).putLong(0).putLong(0);
-            } else {
+            if (known != null) {
                 words.putLong(known.f0).putLong(known.f1).putLong(known.f2.length);
             }
             found.write(words.array());
@@ -391,17 +346,17 @@ public class Rescale {
             out = new FileOutputStream(folder + "/ticks/" + name);
         }
 
-        void begin(Row row) {
+        void begin(long split, long row) {
             if (words[2] == 0) {
                 words[0] = nowUs();
-                Arrays.fill(words, 3, 3 + SPLITS, NO_ROW);
+                Arrays.fill(words, 3, 3 + SPLITS, 1L << 62);
                 Arrays.fill(words, 3 + SPLITS, words.length, -1);
             }
             words[2]++;
-            if (row.split < SPLITS) {
-                int first = 3 + (int) row.split;
-                words[first] = Math.min(words[first], row.row);
-                words[first + SPLITS] = Math.max(words[first + SPLITS], row.row);
+            if (split < SPLITS) {
+                int first = 3 + (int) split;
+                words[first] = Math.min(words[first], row);
+                words[first + SPLITS] = Math.max(words[first + SPLITS], row);
             }
         }
 
@@ -413,13 +368,14 @@ public class Rescale {
         }
 
         void close() throws Exception {
-            if (words[2] > 0) {
-                flush();
-            }
+            flush();
             out.close();
         }
 
         private void flush() throws Exception {
+            if (words[2] == 0) {
+                return;
+            }
             ByteBuffer tick = ByteBuffer.allocate(8 * words.length).order(ByteOrder.LITTLE_ENDIAN);
             tick.asLongBuffer().put(words);
             out.write(tick.array());
@@ -428,8 +384,7 @@ public class Rescale {
     }
 
     static long nowUs() {
-        Instant now = Instant.now();
-        return now.getEpochSecond() * 1_000_000 + now.getNano() / 1_000;
+        return ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now());
     }
 
     /** SplitMix64, as Fabric's generator mixes. */
