@@ -125,7 +125,7 @@ def test_longer_texts_than_thought_are_sorted_too(
     monkeypatch.setattr(sort, "_BYTES_MAX", 4 << 20)
     n = 70_000
     table = pa.table({"a": range(n, 0, -1), "s": ["x" * (width // 10)] * n})
-    found = run(Sort(StageInput(0, table.schema), (SortKey(A),)), table)
+    found = run(Sort(StageInput(0, table.schema), (SortKey(A),)), table, crumb=1000)
     assert found["a"].to_pylist() == list(range(1, n + 1))
 
 
