@@ -26,12 +26,13 @@ import fabric
 from tests.support.by_hand import field, ipc_messages
 from tests.support.folded import folded
 from tests.support.local import local_fabric
+from tests.support.sampled import sampled
 from tests.support.wait import wait_until
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
 SETTINGS = {
     "FABRIC_AGENT_UNPACKED_BYTES": str(64 << 20), "FABRIC_AGENT_PEER_STREAMS_MAX": "512",
-    "FABRIC_AGENT_PEER_IDLE_S": "10", "FABRIC_AGENT_HANDSHAKE_S": "10",
+    "FABRIC_AGENT_PEER_IDLE_S": "4", "FABRIC_AGENT_HANDSHAKE_S": "4",
     "FABRIC_AGENT_GIVE_BACK_S": "1",
 }  # fmt: skip
 HERE = str(Path(fabric.__file__).parents[1])
@@ -284,7 +285,8 @@ def test_every_order_of_messages(agent: Agent, verb: str) -> None:
     kinds += [field(3, b"metadata only"), field(1000, b"a body only"), b""]
     with unharmed(agent):
         for n in range(4):
-            for behind in itertools.product(kinds, repeat=n):
+            orders = list(itertools.product(kinds, repeat=n))
+            for behind in sampled(orders, 100, salt=verb):  # all of up to three
                 none_or_named(agent.stream(verb, [fresh() + kinds[0], *behind]))
 
 
