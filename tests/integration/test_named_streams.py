@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,9 @@ from fabric.clients.cli.main import main
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
 from fabric.errors import ConfigError, NotFoundError, PlanError
+from tests.support import forked
 from tests.support.files import files_in
+from tests.support.forked import Forked
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.named_streams import KINDS, counted, differing, generated
 from tests.support.sampled import SOAK, sampled
@@ -37,28 +38,35 @@ PLACES = (
 SEEDS = range(10) if SOAK else range(1)
 
 
-def program(kind: str, tmp_path: Path, rows_per_s: int, failpoint: str = "") -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.named_streams", kind, str(tmp_path / "out"),
-         str(rows_per_s)],
-        env={
-            **os.environ, "FABRIC_HOME": str(tmp_path / "home"),
-            **({"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": failpoint} if failpoint else {}),
-        },
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+@contextmanager
+def program(
+    kind: str, tmp_path: Path, rows_per_s: int, failpoint: str = ""
+) -> Iterator[tuple[Forked, Path]]:
+    """A process, and the file with what it says."""
+    environ = {
+        **os.environ, "FABRIC_HOME": str(tmp_path / "home"),
+        **({"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": failpoint} if failpoint else {}),
+    }  # fmt: skip
+    said, arguments = tmp_path / "said", [kind, str(tmp_path / "out"), str(rows_per_s)]
+    with said.open("wb") as out:
+        running = forked.program("tests.support.named_streams:main", arguments, out, environ)
+    try:
+        yield running, said
+        running.wait(180)
+    finally:
+        running.kill()
 
 
-def ends(started: subprocess.Popen) -> tuple[int, str]:
-    with started as running:
-        _, told = running.communicate(timeout=180)
-        return running.returncode, told
+def ends(kind: str, tmp_path: Path, rows_per_s: int, failpoint: str = "") -> tuple[int, str]:
+    with program(kind, tmp_path, rows_per_s, failpoint) as (running, said):
+        code = running.wait(180)
+        return code, said.read_text()
 
 
 @pytest.mark.parametrize("place", sampled(PLACES, 2))
 def test_a_program_goes_on_wherever_it_was_killed(tmp_path: Path, place: str) -> None:
-    assert ends(program("count", tmp_path, 1_000, f"{place}:exit"))[0] == 137
-    code, told = ends(program("count", tmp_path, 0))
+    assert ends("count", tmp_path, 1_000, f"{place}:exit")[0] == 137
+    code, told = ends("count", tmp_path, 0)
     assert code == 0, told
     assert told.startswith("stream count by key ")
     assert differing("count", tmp_path / "out") == ""
@@ -71,12 +79,14 @@ def test_five_kinds_of_state_go_on(tmp_path: Path, kind: str, seed: int) -> None
     rng = random.Random(f"{kind} {seed}")
     for _ in range(2):
         newest = _newest(manifests)
-        with program(kind, tmp_path, 1_000) as running:
-            wait_until(lambda n=newest, p=running: _newest(manifests) > n or p.poll(), 120)
-            assert running.poll() is None, running.communicate()
+        with program(kind, tmp_path, 1_000) as (running, said):
+            wait_until(
+                lambda n=newest, p=running: _newest(manifests) > n or p.poll() is not None, 120
+            )
+            assert running.poll() is None, said.read_text()
             time.sleep(rng.random())
             running.send_signal(signal.SIGKILL)
-    code, told = ends(program(kind, tmp_path, 0))
+    code, told = ends(kind, tmp_path, 0)
     assert code == 0, told
     assert told.startswith(f"stream {kind} by key goes on from checkpoint ")
     assert differing(kind, tmp_path / "out") == ""

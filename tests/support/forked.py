@@ -1,9 +1,11 @@
 """Processes of a fabric, forked from one that has imported all they need.
 
-One job: `start`, which runs the command line ``fabric`` in a process of its own. Its imports, and
-those of the process that an agent turns into, took 1.5 of the 1.8 CPU-s of a start, hundreds of
-times in a run of all tests. Agents that are told how to keep memory prepare their allocators before
-they import anything: they are started by the command itself (`tests/support/local.py`).
+One job: `start`, which runs the command line ``fabric`` in a process of its own, and `program`,
+which runs a function of a module, as a user's program that is embedded. Its imports, and those of
+the process that an agent turns into, took 1.5 of the 1.8 CPU-s of a start, hundreds of times in a
+run of all tests; those of a program take 4 s. Agents that are told how to keep memory prepare their
+allocators before they import anything: they are started by the command itself
+(`tests/support/local.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-_IMPORTED = ("fabric.agent.process.service", "fabric.coordinator.main")
+_IMPORTED = {
+    "fabric": ("fabric.agent.process.service", "fabric.coordinator.main"),
+    "programs": ("fabric.agent.engine", "fabric.clients.session.local", "duckdb"),
+}
+"""By kind of process; agents are forked without what only programs need."""
 TRACE = "FABRIC_TEST_TRACE"
 """The variable of a process that `tests.support.tracer` traces: its file and steps, as JSON."""
 _REQUEST_BYTES = 1 << 20
@@ -38,6 +44,7 @@ class Forked:
 
     pid: int
     pidfd: int
+    kind: str = "fabric"
     returncode: int | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -45,7 +52,7 @@ class Forked:
         """How it ended, as `subprocess.Popen.poll` says it; None: it has not."""
         with self._lock:
             if self.returncode is None and select.select([self.pidfd], [], [], 0)[0]:
-                status = _nursery().ask({"reap": self.pid})
+                status = _nursery(self.kind).ask({"reap": self.pid})
                 self.returncode = os.waitstatus_to_exitcode(status)
                 os.close(self.pidfd)
             return self.returncode
@@ -75,25 +82,38 @@ class Forked:
 
 def start(arguments: Sequence[str], out: IO[bytes], environ: Mapping[str, str]) -> Forked:
     """``fabric`` with `arguments` in a session of its own; what it prints goes to `out`."""
-    request = {"arguments": list(arguments), "environ": dict(environ), "folder": os.getcwd()}
-    pid = _nursery().ask(request, out.fileno())
-    return Forked(pid, os.pidfd_open(pid))
+    return _forked("fabric", {"arguments": list(arguments)}, out, environ)
+
+
+def program(
+    place: str, arguments: Sequence[str], out: IO[bytes], environ: Mapping[str, str]
+) -> Forked:
+    """The function at `place`, as ``module:function``, as a program of its own; see `start`."""
+    return _forked("programs", {"arguments": list(arguments), "place": place}, out, environ)
+
+
+def _forked(
+    kind: str, request: dict[str, Any], out: IO[bytes], environ: Mapping[str, str]
+) -> Forked:
+    request |= {"environ": dict(environ), "folder": os.getcwd()}
+    pid = _nursery(kind).ask(request, out.fileno())
+    return Forked(pid, os.pidfd_open(pid), kind)
 
 
 def running() -> list[int]:
-    """The process ids of those that were started and whose end nobody has seen."""
-    return _nursery().children()
+    """The process ids of those that `start` started and whose end nobody has seen."""
+    return _nursery("fabric").children()
 
 
 class _Nursery:
     """The process that forks; it ends with this one, and all that it forked with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", "tests.support.forked", str(theirs.fileno())],
+                [sys.executable, "-u", "-m", "tests.support.forked", str(theirs.fileno()), kind],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -119,27 +139,28 @@ class _Nursery:
             self._process.wait(_END_S)
 
 
-@lru_cache(maxsize=1)
-def _nursery_of(_process: int) -> _Nursery:
-    return _Nursery()
+@lru_cache(maxsize=len(_IMPORTED))
+def _nursery_of(_process: int, kind: str) -> _Nursery:
+    return _Nursery(kind)
 
 
 _MAKING = threading.Lock()
 
 
-def _nursery() -> _Nursery:
+def _nursery(kind: str) -> _Nursery:
     """That of this process: a fork of it makes its own."""
     with _MAKING:
-        return _nursery_of(os.getpid())
+        return _nursery_of(os.getpid(), kind)
 
 
-def main(descriptor: int) -> int:
+def main(descriptor: int, kind: str) -> int:
     """Serve the tests at the other end until they end; in a fork: run the command."""
     tests = socket.socket(fileno=descriptor)
-    from fabric.agent.process.memory import prepare_process
+    if kind == "fabric":
+        from fabric.agent.process.memory import prepare_process
 
-    prepare_process()
-    for module in _IMPORTED:
+        prepare_process()
+    for module in _IMPORTED[kind]:
         import_module(module)
     from fabric.clients.cli import main as command
     from fabric.process import settle_heap
@@ -153,12 +174,24 @@ def main(descriptor: int) -> int:
         if "reap" in request:
             answer = os.waitpid(request["reap"], 0)[1]
         elif (answer := _fork(tests, request, given[0])) == 0:
+            if place := request.get("place", ""):
+                return _run(place, request["arguments"])
             if TRACE in os.environ:
                 import_module("tests.support.tracer").install()
             return command.main([*request["arguments"], "--parent", str(os.getppid())])
         else:
             os.close(given[0])
         tests.send(str(answer).encode())
+
+
+def _run(place: str, arguments: list[str]) -> int:
+    """In a fork: run a function as a program."""
+    from fabric import failpoints
+
+    failpoints.arm()
+    module, _, name = place.partition(":")
+    getattr(import_module(module), name)(*arguments)
+    return 0
 
 
 def _fork(tests: socket.socket, request: dict[str, Any], out: int) -> int:
@@ -178,4 +211,4 @@ def _fork(tests: socket.socket, request: dict[str, Any], out: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2]))

@@ -1,14 +1,11 @@
 """Programs of streams with a name, to be killed and run again, and what DuckDB says of their rows.
 
-    python -m tests.support.named_streams KIND FOLDER ROWS_PER_S [ADDRESS]
-
-One job: five kinds of state behind one command: windows, sessions, the best of each window, a
-function with timers, and a stream joined with a table.
+One job: five kinds of state: windows, sessions, the best of each window, a function with timers,
+and a stream joined with a table. `main` runs one, see `tests.support.forked.program`.
 """
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -138,10 +135,3 @@ def main(kind: str, folder: str, rows_per_s: str, address: str = "") -> None:
         session.checkpoints(interval_s=0.2)
         frame = KINDS[kind][0](generated(session, int(rows_per_s)))
         frame.write_stream(folder, name=f"{kind} by key", parallelism=2).wait()
-
-
-if __name__ == "__main__":
-    from fabric import failpoints
-
-    failpoints.arm()
-    main(*sys.argv[1:])
