@@ -224,25 +224,9 @@ def test_commands_on_it(up: Up, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "there is no job 'job-0'" in capsys.readouterr().err
 
 
-def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
-    running = Up(tmp_path / "home")
-    children = _children(running.process.pid)
-    assert len(children) == 3
-    running.stop()
-    assert running.process.returncode == 0
-    assert running.text().endswith("stopped\n")
-    assert "Traceback" not in running.text()
-    assert _children(running.process.pid) == []
-
-
-def test_a_killed_up_leaves_nothing(tmp_path: Path) -> None:
-    running = Up(tmp_path / "home")
-    running.stop(signal.SIGKILL)
-    wait_until(lambda: _children(running.process.pid) == [])
-
-
-def test_a_home_that_was_used_before_is_up_once_its_agents_are(tmp_path: Path) -> None:
-    for _ in range(2):
+def test_ctrl_c_stops_everything_and_a_kill_leaves_nothing(tmp_path: Path) -> None:
+    """A home that was used before is up once its agents are."""
+    for how in (signal.SIGINT, signal.SIGKILL):
         running = Up(tmp_path / "home")
         said = set(re.findall(r"agent +(\S+) at (\S+)", running.text()))
         with fabric.connect(running.address, token=running.token) as session:
@@ -250,7 +234,14 @@ def test_a_home_that_was_used_before_is_up_once_its_agents_are(tmp_path: Path) -
         assert said == {(agent.agent_id, agent.address) for agent in agents}
         assert len(said) == 2
         assert {agent.state for agent in agents} == {"active"}
-        running.stop()
+        assert len(_children(running.process.pid)) == 3
+        running.stop(how)
+        if how == signal.SIGINT:
+            assert running.process.returncode == 0
+            assert running.text().endswith("stopped\n")
+            assert "Traceback" not in running.text()
+            assert _children(running.process.pid) == []
+        wait_until(lambda pid=running.process.pid: _children(pid) == [])
 
 
 def test_what_dies_is_started_again_and_jobs_go_on(tmp_path: Path) -> None:
