@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pyarrow.dataset as ds
 import pytest
@@ -19,21 +19,12 @@ from fabric import streams
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
 from fabric.errors import ConfigError, PlanError
+from tests.support import forked
 from tests.support.sampled import sampled
 from tests.support.wait import wait_until
 
 N_ROWS = 4_000
 ROWS = sorted((n % 2, n // 2) for n in range(N_ROWS))
-PROGRAM = """
-import sys
-import fabric
-from fabric import failpoints, streams
-
-failpoints.arm()
-session = fabric.connect().checkpoints(interval_s=0.2)
-made = streams.generator(n_rows=4_000, rows_per_s=int(sys.argv[2]), n_splits=2, session=session)
-made.write_stream(streams.to_files(sys.argv[1])).wait()
-"""
 PLACES = (
     "stream.sink-prepared:2",
     "stream.snapshot-stored:1",
@@ -44,16 +35,23 @@ PLACES = (
 )
 
 
+def program(folder: str, rows_per_s: str) -> None:
+    """A process of its own, to be killed."""
+    session = fabric.connect().checkpoints(interval_s=0.2)
+    made = streams.generator(n_rows=N_ROWS, rows_per_s=int(rows_per_s), n_splits=2, session=session)
+    made.write_stream(streams.to_files(folder)).wait()
+
+
 def run(folder: Path, rows_per_s: int, home: Path, failpoint: str = "") -> tuple[int, str]:
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), str(rows_per_s)],
-        env={
-            **os.environ, "FABRIC_HOME": str(home),
-            **({"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": failpoint} if failpoint else {}),
-        },
-        check=False, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    return ended.returncode, ended.stderr
+    environ = {
+        **os.environ, "FABRIC_HOME": str(home),
+        **({"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": failpoint} if failpoint else {}),
+    }  # fmt: skip
+    with TemporaryFile() as out:
+        arguments = [str(folder), str(rows_per_s)]
+        code = forked.program(f"{__name__}:program", arguments, out, environ).wait(120)
+        out.seek(0)
+        return code, out.read().decode()
 
 
 def rows_in(folder: Path) -> list[tuple[int, int]]:
