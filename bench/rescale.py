@@ -267,7 +267,8 @@ def _valued(folder: str) -> Callable[[pa.Array, pa.Array], pa.Array]:
         began_ns, n = time.time_ns(), len(row)
         if not own:
             name = f"{folder}/{os.getpid()}-{began_ns}.ticks"
-            own.update(out=open(name, "ab", buffering=0), rng=np.random.default_rng())  # noqa: SIM115
+            own["out"] = open(name, "ab", buffering=0)  # noqa: SIM115
+            own["rng"] = np.random.default_rng()
         data = own["rng"].bytes(n * length)
         offsets = np.arange(n + 1, dtype=np.int32) * length
         splits, rows = np.asarray(split), np.asarray(row)
