@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from fabric.checkpoint.manifest import Manifest
+    from fabric.clients.job.stream_name import Parallelism
     from fabric.clients.session.session import Session
 
 
@@ -126,7 +127,7 @@ def rescale(
     """
     if parallelism != "slots" and not parallelism.isdecimal():
         raise typer.BadParameter(f'TASKS is a number or "slots", got {parallelism!r}')
-    n_tasks: int | Literal["slots"] = "slots" if parallelism == "slots" else int(parallelism)
+    n_tasks: Parallelism = "slots" if parallelism == "slots" else int(parallelism)
     with session_of(context, connect, token) as session:
         typer.echo(repr(session.job(job).rescale(n_tasks)))
 

@@ -24,7 +24,7 @@ from fabric.clients.dataframe.render import (
     text_table,
 )
 from fabric.clients.dataframe.session import Session, default_session, plan_engine
-from fabric.clients.job.stream_name import StreamName
+from fabric.clients.job.stream_name import Parallelism, StreamName
 from fabric.errors import PlanError
 from fabric.io.sources.memory import table_of
 from fabric.plan import nodes, sources, targets
@@ -101,7 +101,7 @@ class Actions:
         self,
         name: str = "",
         *,
-        parallelism: int | Literal["slots"] | None = None,
+        parallelism: Parallelism | None = None,
         latency: Length | None = None,
     ) -> Job:
         """Start and return at once; ``job.wait()`` and ``job.collect()`` go on from there.
@@ -117,7 +117,7 @@ class Actions:
         return self._submitted(name, parallelism, latency)
 
     def _submitted(
-        self, name: str, parallelism: int | Literal["slots"] | None, latency: Length | None,
+        self, name: str, parallelism: Parallelism | None, latency: Length | None,
         stream: StreamName | None = None,
     ) -> Job:  # fmt: skip
         if not isinstance(name, str):

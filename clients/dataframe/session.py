@@ -11,7 +11,7 @@ import atexit
 import threading
 from collections.abc import Iterable
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from fabric.clients.job.host import JobHost
 from fabric.errors import PlanError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fabric.clients.dataframe.durations import Length
     from fabric.clients.job.job import Job
-    from fabric.clients.job.stream_name import StreamName
+    from fabric.clients.job.stream_name import Parallelism, StreamName
     from fabric.control import control_pb2 as pb
     from fabric.io.sinks.live import Feed
     from fabric.plan.nodes import Plan, Scan
@@ -43,7 +43,7 @@ class Session(JobHost, Protocol):
         plan: Plan,
         name: str = "",
         *,
-        parallelism: int | Literal["slots"] | None = None,
+        parallelism: Parallelism | None = None,
         latency: Length | None = None,
         stream: StreamName | None = None,
     ) -> Job:

@@ -124,7 +124,7 @@ def headline(status: pb.JobStatus) -> str:
             text += f", {n_read:,} rows in"
     text = ", ".join([text, *counted(status.stages)])
     if status.rescaling:
-        text += f", being rescaled to {status.rescaling} tasks"
+        text += f", being rescaled to parallelism {status.rescaling}"
     if status.waiting:
         text += f", it {status.waiting}"
     if status.HasField("error"):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fabric.control import control_pb2 as pb
 
 OnExisting = Literal["continue", "new", "fail"]
+Parallelism = int | Literal["slots"]
+"""Tasks of each stage of a stream; "slots": as many as there are slots for it."""
 """What to do when a stream of a name has checkpoints already."""
 
 

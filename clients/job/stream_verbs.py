@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from fabric.checkpoint.manifest import check_savepoint_name
 from fabric.clients.job.dry_run import may_change
 from fabric.clients.job.savepoint import SavepointInfo
+from fabric.clients.job.stream_name import Parallelism
 from fabric.clients.job.waiting import rescaled, taken
 from fabric.control import control_pb2 as pb
 from fabric.errors import ConfigError
@@ -110,28 +111,27 @@ class StreamVerbs(ABC):
             return SavepointInfo(name=name, checkpoint=0)
         return SavepointInfo.of(self._taken(name, "go on", timeout_s).savepoint)
 
-    def rescale(self, parallelism: int | Literal["slots"], timeout_s: float | None = None) -> Self:
-        """Have a stream go on with another number of tasks, from its newest checkpoint.
+    def rescale(self, parallelism: Parallelism, timeout_s: float | None = None) -> Self:
+        """Change the number of tasks of a running stream.
 
-        All of its tasks stop, and others begin: each has the state of its share of the keys, and
-        the splits of the sources are dealt out anew. What was read since that checkpoint is read
-        again; sinks put out every row once. Returns when all tasks run again.
+        All tasks stop, and new ones start from the newest checkpoint. Each takes the state of its
+        share of the keys, and the splits of the sources are assigned again. Rows that were read
+        since then are read again; sinks publish each row once. Returns when all tasks run.
 
         Parameters
         ----------
         parallelism
-            How many tasks a stage has from now on, 1 to 128: a checkpoint has 128 groups of keys.
-            ``"slots"``: as many as there are slots for it, also when agents come, leave, or drain.
+            The number of tasks of each stage, 1 to 128. ``"slots"``: as many as there are slots for
+            it, also when agents come, leave, or drain.
         timeout_s
             Seconds to wait; then it raises `TimeoutError`, and the stream is still rescaled.
 
         Raises
         ------
         ConfigError
-            The job is no stream or does not run, or there are not as many slots: nothing has
-            changed.
+            The job is no stream or does not run, or there are too few slots. Nothing has changed.
         PlanError
-            The plan would come out with other steps, or a source has lost a split.
+            The plan would have other steps, or a source has lost a split. Nothing has changed.
 
         >>> import fabric, tempfile
         >>> from fabric import streams
@@ -144,6 +144,8 @@ class StreamVerbs(ABC):
         """
         if not (parallelism == "slots" or type(parallelism) is int):
             raise ConfigError(f'rescale: parallelism is a number or "slots", got {parallelism!r}')
+        if type(parallelism) is int and not 0 < parallelism < 1 << 31:  # no number on the wire
+            raise ConfigError(f"rescale: parallelism must be 1 to 128, got {parallelism}")
         if not may_change(f"rescale of {self.id} to {parallelism}"):
             return self
         rescaled(self.session.control, self.id, parallelism, timeout_s)

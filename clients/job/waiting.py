@@ -9,9 +9,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TypeAlias, TypeVar
 
+from fabric.clients.job.stream_name import Parallelism
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ControlApi
 from fabric.control.errors import from_detail
@@ -20,6 +21,7 @@ from fabric.errors import FabricError, InternalError
 PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
 """Between two questions how far a checkpoint is: half longer each time."""
 
+Told = TypeVar("Told")
 Heard: TypeAlias = "queue.SimpleQueue[pb.JobStatus | FabricError | None]"
 
 
@@ -43,29 +45,28 @@ def taken(
     FabricError
         What the checkpoint failed with, or why there can be none.
     """
-    end_s = None if timeout_s is None else time.monotonic() + timeout_s
-    pause_s = PAUSE_S
-    while (told := control.take_checkpoint(request)).state == "under way":
+
+    def ask() -> pb.TakenCheckpoint:
+        told = control.take_checkpoint(request)
         request.again = True
-        left_s = pause_s if end_s is None else end_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError(
-                f"the checkpoint of job {request.job_id} is still under way; job.checkpoints() "
-                "says how far it is"
-            )
-        time.sleep(min(pause_s, left_s))
-        pause_s = min(PAUSE_MAX_S, 1.5 * pause_s)
+        return told
+
+    told = _ask_until(
+        ask, lambda told: told.state != "under way", timeout_s,
+        lambda told: f"the checkpoint of job {request.job_id} is still under way; "
+        "job.checkpoints() says how far it is",
+    )  # fmt: skip
     if told.state == "failed":
         raise from_detail(told.error).at(job=request.job_id)
     return told
 
 
 def rescaled(
-    control: ControlApi, job_id: str, parallelism: int | str, timeout_s: float | None
+    control: ControlApi, job_id: str, parallelism: Parallelism, timeout_s: float | None
 ) -> pb.JobStatus:
-    """Have a stream rescaled, and wait until its tasks run.
+    """Rescale a stream, and wait until its tasks run.
 
-    A coordinator that begins anew meanwhile knows nothing of it: it is asked again.
+    The request is repeated: a coordinator that restarts meanwhile has forgotten it.
 
     Raises
     ------
@@ -74,22 +75,32 @@ def rescaled(
     FabricError
         Why it can't be.
     """
-    end_s = None if timeout_s is None else time.monotonic() + timeout_s
-    asked, pause_s = pb.RescaleRequest(job_id=job_id), PAUSE_S
+    request = pb.RescaleRequest(job_id=job_id)
     if isinstance(parallelism, str):
-        asked.reactive = True
+        request.reactive = True
     else:
-        asked.parallelism = max(0, parallelism)
-    while (status := control.rescale(asked)).rescaling:
+        request.parallelism = parallelism
+    return _ask_until(
+        lambda: control.rescale(request), lambda status: not status.rescaling, timeout_s,
+        lambda status: f"job {job_id} is still being rescaled to parallelism {status.rescaling}; "
+        "job.explain() says which tasks run",
+    )  # fmt: skip
+
+
+def _ask_until(
+    ask: Callable[[], Told], done: Callable[[Told], bool], timeout_s: float | None,
+    late: Callable[[Told], str],
+) -> Told:  # fmt: skip
+    """Ask until the answer is `done`; `TimeoutError` with what `late` says of the last one."""
+    end_s = None if timeout_s is None else time.monotonic() + timeout_s
+    pause_s = PAUSE_S
+    while not done(told := ask()):
         left_s = pause_s if end_s is None else end_s - time.monotonic()
         if left_s <= 0:
-            raise TimeoutError(
-                f"job {job_id} is still being rescaled to {status.rescaling} tasks; job.explain() "
-                "says which of them run"
-            )
+            raise TimeoutError(late(told))
         time.sleep(min(pause_s, left_s))
         pause_s = min(PAUSE_MAX_S, 1.5 * pause_s)
-    return status
+    return told
 
 
 def _until(control: ControlApi, request: pb.JobRequest, end_s: float) -> Iterator[pb.JobStatus]:

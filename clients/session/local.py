@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from fabric.agent.runtime import AgentRuntime
 from fabric.clients.dataframe.durations import Length
 from fabric.clients.job.dry_run import may_run
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
-from fabric.clients.job.stream_name import StreamName
+from fabric.clients.job.stream_name import Parallelism, StreamName
 from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
 from fabric.config import FabricHome
@@ -105,7 +105,7 @@ class EmbeddedSession(Session):
         plan: Plan | DataFrame,
         name: str = "",
         *,
-        parallelism: int | Literal["slots"] | None = None,
+        parallelism: Parallelism | None = None,
         latency: Length | None = None,
         stream: StreamName | None = None,
     ) -> Job:

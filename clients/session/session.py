@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from fabric.clients.dataframe.session import closed, opened
 from fabric.clients.job.dry_run import is_closed_later, may_run
 from fabric.clients.job.job import Job
 from fabric.clients.job.status import where_from
-from fabric.clients.job.stream_name import StreamName
+from fabric.clients.job.stream_name import Parallelism, StreamName
 from fabric.clients.session.inventory import Inventory
 from fabric.clients.session.readers import Readers
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
@@ -156,7 +156,7 @@ class Session(Readers, Inventory, ABC):
         plan: Plan | DataFrame,
         name: str = "",
         *,
-        parallelism: int | Literal["slots"] | None = None,
+        parallelism: Parallelism | None = None,
         latency: Length | None = None,
         stream: StreamName | None = None,
     ) -> Job:
@@ -358,7 +358,7 @@ class Session(Readers, Inventory, ABC):
         self,
         plan: Plan,
         name: str,
-        parallelism: int | Literal["slots"] | None,
+        parallelism: Parallelism | None,
         stream: StreamName | None,
     ) -> pb.SubmitRequest:
         from fabric.plan.codec import encode

@@ -148,7 +148,7 @@ def test_what_is_refused_changes_nothing(session: Session, tmp_path: Path) -> No
         assert job.rescale(2).status.parallelism == 2  # as it is
         assert (job.status.n_attempts, job.state) == (0, "running")
         job.cancel()
-        with pytest.raises(ConfigError, match="does not run any more"):
+        with pytest.raises(ConfigError, match="no longer runs"):
             job.rescale(3)
 
 

@@ -21,7 +21,7 @@ from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.group_by import GroupBy, WindowOptions
 from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.clients.dataframe.windows import window_of
-from fabric.clients.job.stream_name import OnExisting, StreamName
+from fabric.clients.job.stream_name import OnExisting, Parallelism, StreamName
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -249,7 +249,7 @@ class StreamVerbs(Verbs):
         mode: StreamMode = "error",
         also: Mapping[Target, Self] | None = None,
         name: str = "",
-        parallelism: int | Literal["slots"] | None = None,
+        parallelism: Parallelism | None = None,
         latency: Length | None = None,
         on_existing: OnExisting = "continue",
         restore: str | os.PathLike[str] = "",

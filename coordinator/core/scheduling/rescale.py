@@ -1,4 +1,4 @@
-"""A stream that goes on with another number of tasks.
+"""A running stream changes its number of tasks.
 
     JobReplanned ─► its attempts are over ─► they have left, and all that is complete is published
       ─► `switch`: other stages and tasks ─► restored from the newest checkpoint, by key groups
@@ -31,7 +31,7 @@ def check_rescale(job: Job, parallelism: int) -> None:
         )
     if not job.active or job.stopping is not None or job.stream.phase == "ended":
         raise ConfigError(
-            f"job {job.job_id} does not run any more; a stream with a name goes on with another "
+            f"job {job.job_id} no longer runs; a stream with a name goes on with another "
             "parallelism when its program is run again",
             job=job.job_id,
         )
@@ -47,8 +47,8 @@ def check_rescale(job: Job, parallelism: int) -> None:
         )
     if job.rescaling not in (0, parallelism) and not job.waiting:
         raise ConfigError(
-            f"job {job.job_id} is just being rescaled to {job.rescaling} tasks; try again when "
-            "they run",
+            f"job {job.job_id} is already being rescaled to parallelism {job.rescaling}; try again "
+            "when its tasks run",
             job=job.job_id,
         )
     if job.published or job.publishing:

@@ -127,7 +127,7 @@ def test_a_stream_is_rescaled_when_its_tasks_have_left(stream: Stream) -> None:
     stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
     stream.published("x")
     assert stream.tasks == [(0, 1, ""), (1, 1, "")], "a task of the old stages is still there"
-    with pytest.raises(ConfigError, match="is just being rescaled to 1 tasks"):
+    with pytest.raises(ConfigError, match="is already being rescaled to parallelism 1"):
         stream.rescale(3)
     stream.leaves("y", 1)
     assert stream.tasks == [(0, 2, "")]
