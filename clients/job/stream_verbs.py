@@ -27,6 +27,7 @@ class StreamVerbs(ABC):
     """Of the handle of a job in `session`."""
 
     session: JobHost
+    _status: pb.JobStatus
 
     @property
     @abstractmethod
@@ -148,7 +149,7 @@ class StreamVerbs(ABC):
             raise ConfigError(f"rescale: parallelism must be 1 to 128, got {parallelism}")
         if not may_change(f"rescale of {self.id} to {parallelism}"):
             return self
-        rescaled(self.session.control, self.id, parallelism, timeout_s)
+        self._status = rescaled(self.session.control, self.id, parallelism, timeout_s)
         return self
 
     def _taken(self, name: str, then: str, timeout_s: float | None) -> pb.TakenCheckpoint:

@@ -184,7 +184,8 @@ def test_the_command_line(
         with endless.write_stream(streams.to_blackhole(), parallelism=1) as job:
             for given, n_tasks in (("2", 2), ("slots", 8), ("1", 1)):
                 assert main(["jobs", "rescale", job.id, given, *where]) == 0
-                assert f"{job.id} 'write stream" in capsys.readouterr().out
+                n_all = sum(stage.n_tasks for stage in job.status.stages)
+                assert f"running, 0 of {n_all} tasks done" in capsys.readouterr().out
                 assert (job.status.parallelism, job.status.reactive) == (n_tasks, n_tasks == 8)
             for given, why in (("many", "TASKS is a number or"), ("200", "must be 1 to 128")):
                 assert main(["jobs", "rescale", job.id, given, *where]) != 0
