@@ -326,7 +326,8 @@ class Checkpoints:
         if self._tasks.runs:
             raise InternalError(f"job {self._job} has tasks at work and can't be restored")
         self.restoration.begin()
-        self._stopping = False
+        if self._stopping:  # what its sinks answered after it had ended was not taken
+            self._stopping, self._resumed = False, True
         return self._resume() + self._advance(now)
 
     # ---- inside
