@@ -145,6 +145,8 @@ class AgentCore:
         if deploy.run > job.run:  # somebody restarted it
             job.run, job.cancelled = deploy.run, None
             job.published.discard(deploy.stage)
+            if not job.pipes_in_use:  # rows of tasks that finished before others were cancelled
+                yield DropPipes(deploy.job_id)
         if job.cancelled is not None:
             self.refused["cancelled"] += 1
             return

@@ -14,6 +14,7 @@ from fabric.agent.events import (
     CopyReplica,
     DropJob,
     DropOutput,
+    DropPipes,
     Effect,
     Fetched,
     Incoming,
@@ -257,6 +258,22 @@ def test_a_restarted_job_is_taken_up_again() -> None:
     assert len(started(core.handle(again))) == 1
     assert core.handle(cancel()) == []  # of the run before
     assert core.refused == {"older run": 1}
+
+
+def test_a_restarted_job_finds_no_rows_of_the_run_before_in_its_pipes() -> None:
+    """Who finished last keeps the pipes, for others might still read them; nobody does."""
+    core = AgentCore(slots=2)
+    first, last = started(core.handle(deploy(tasks=(0, 1), mode=pb.MODE_PIPELINED)))
+    core.handle(ended(first, pb.TASK_FAILED))
+    assert DropPipes("j") not in core.handle(ended(last))
+    core.handle(cancel())
+    again = deploy(tasks=(0, 1), attempt=1, mode=pb.MODE_PIPELINED)
+    again.message.deploy.run = 1
+    effects = core.handle(again)
+    assert len(started(effects)) == 2
+    assert effects.index(DropPipes("j")) < min(
+        n for n, effect in enumerate(effects) if isinstance(effect, Start)
+    )
 
 
 def test_locations_pass_through_and_unknown_messages_are_counted() -> None:

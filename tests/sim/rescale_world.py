@@ -10,6 +10,7 @@ for one that is not in turn. Afterwards every row is seen once, and was counted 
 from __future__ import annotations
 
 from collections import Counter, deque
+from contextlib import suppress
 from functools import partial
 
 from fabric.config import CheckpointConfig
@@ -33,7 +34,7 @@ from fabric.coordinator.core.events import (
 )
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.metadata.memory import MemoryData, MemoryStore
-from fabric.errors import ConfigError
+from fabric.errors import ConfigError, PeerLostError
 from tests.support.sim.scheduler import Scheduler, Step
 from tests.support.sim.stream_agent import Link, StreamAgent
 from tests.support.sim.stream_outside import Outside, Source, check
@@ -140,12 +141,12 @@ class RescaleWorld:
         if sum(self.agents[name].session > 0 for name in self.agents) < 2:
             return
         graph, fragments = planned(FIRST)
-        self._handle(
-            JobSubmitted(
-                job_id=JOB, name="a stream", client_key="key", graph=graph, fragments=fragments,
-                schema=b"", wall_s=WALL_S, checkpoint=CHECKPOINT, plan=b"plan", parallelism=FIRST,
-            )
+        made = JobSubmitted(
+            job_id=JOB, name="a stream", client_key="key", graph=graph, fragments=fragments,
+            schema=b"", wall_s=WALL_S, checkpoint=CHECKPOINT, plan=b"plan", parallelism=FIRST,
         )  # fmt: skip
+        with suppress(PeerLostError):  # agents that are gone by now
+            self._handle(made)
 
     def _ask_to_rescale(self, job: Job, parallelism: int) -> None:
         about = self._whereabouts(job, parallelism)
