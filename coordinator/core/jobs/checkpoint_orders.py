@@ -84,7 +84,8 @@ class CheckpointOrders:
                     )
                 return self._endings.stop(job, pb.JOB_FAILED, error, now)
             case Ended():
-                stream.phase = "ended"
+                stream.phase, stream.leaving = "ended", None
+                job.replanned, job.rescaling = None, 0
                 return self._registry.changed(job, now)
             case Note(event=event, fields=fields):
                 return self._registry.note(now, event, **{**dict(fields), "job": job.job_id})

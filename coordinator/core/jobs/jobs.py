@@ -48,6 +48,18 @@ class Stopping:
     release: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The checkpoint that tasks take before they leave: who asked for it, and how long it may take.
+
+    Others go on from it, so they read little again. At `deadline` (monotonic) the tasks leave
+    without it.
+    """
+
+    asked: str
+    deadline: float
+
+
 @dataclass(slots=True)
 class Stream:
     """What a coordinator knows of one stream.
@@ -63,6 +75,7 @@ class Stream:
     manifest: Manifest | None = None
     seal: Seal | None = None
     alignment: WatermarkAlignment = field(default_factory=WatermarkAlignment)
+    leaving: Leaving | None = None
 
     def may_start(self, region: int) -> bool:
         """Whether a region is another one than the stream's, or it is known where it begins."""

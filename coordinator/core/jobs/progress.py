@@ -177,7 +177,7 @@ class Progress:
         """What follows when the checkpoints of a job have come further."""
         job = self._registry.jobs.get(job_id)
         if job is not None and job.active and job.stopping is None:
-            effects += self._advance(job, now)
+            effects += [*self._advance(job, now), *self._reruns.leave(job, now)]
         return [*effects, *self.scheduler.schedule(now)]
 
     def sink_report(self, agent: Agent, report: pb.SinkReport, now: float) -> list[Effect]:
@@ -257,6 +257,7 @@ class Progress:
     def expire(self, now: float) -> list[Effect]:
         """Let time pass: end, release, and start what has waited long enough."""
         effects = [*self.endings.expire(now), *self.streams.tick(now)]
+        effects += [e for job in self._registry.active() for e in self._reruns.leave(job, now)]
         return [*effects, *self.scheduler.schedule(now), *self.scheduler.follow_slots(now)]
 
     def all_edges(self) -> list[pb.EdgeLocation]:

@@ -18,6 +18,7 @@ from fabric.coordinator.core.agents.agents import Agent, Agents, Announcer
 from fabric.coordinator.core.agents.validation import wrong_ack
 from fabric.coordinator.core.checkpoints.checkpoints import Checkpoints
 from fabric.coordinator.core.checkpoints.pending_checkpoint import TaskRun
+from fabric.coordinator.core.checkpoints.requests import Wanted
 from fabric.coordinator.core.checkpoints.rows import last_row, pointer_row
 from fabric.coordinator.core.effects import CheckpointEffects, Effect
 from fabric.coordinator.core.events import (
@@ -32,7 +33,7 @@ from fabric.coordinator.core.events import (
 from fabric.coordinator.core.jobs.checkpoint_orders import CheckpointOrders, is_in, turn_of
 from fabric.coordinator.core.jobs.endings import Endings
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
-from fabric.coordinator.core.jobs.jobs import Job, Stream
+from fabric.coordinator.core.jobs.jobs import Job, Leaving, Stream
 from fabric.coordinator.core.jobs.latency import shares
 from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
 from fabric.coordinator.core.scheduling.rescale import may_switch, switch
@@ -41,6 +42,9 @@ from fabric.coordinator.planner.placement import place
 from fabric.coordinator.planner.stages import Key
 from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
+
+LAST_CHECKPOINT_S = 10.0
+"""How long tasks that are to leave may take for a last checkpoint."""
 
 
 def check_whole(job: Job, stages: Iterable[int], path: str) -> None:
@@ -162,14 +166,14 @@ class Streams:
         if stream is None or not any(is_in(job, stream, key) for key in keys):
             return []
         stream.phase, stream.manifest, stream.seal = "quiet", None, None
-        stream.alignment = WatermarkAlignment()
+        stream.alignment, stream.leaving = WatermarkAlignment(), None
         return self._orders.follow(job, stream.checkpoints.lost(reason, now), now)
 
     def _stops(self, job: Job, now: float) -> list[Effect]:
         """The job was cancelled, or has failed."""
         if (stream := job.stream) is None:
             return []
-        job.replanned, job.rescaling = None, 0
+        job.replanned, job.rescaling, stream.leaving = None, 0, None
         if stream.phase in ("restoring", "ready"):  # a restart finds anew what to begin from
             stream.phase, stream.manifest, stream.seal = "quiet", None, None
         error = None if job.stopping is None else job.stopping.error
@@ -194,6 +198,26 @@ class Streams:
             if job.stream is not None:
                 effects += self._orders.follow(job, tell(job.stream.checkpoints), now)
         return effects
+
+    # ---- before its tasks leave
+
+    def take_last(self, job: Job, now: float) -> list[Effect]:
+        """Have a stream whose tasks are to leave take a checkpoint first, if they run."""
+        stream = job.stream
+        assert stream is not None
+        if stream.phase != "running":
+            return []
+        stream.leaving = Leaving(f"rescale at {now}", now + LAST_CHECKPOINT_S)
+        wanted = Wanted(key=stream.leaving.asked)
+        return self._orders.follow(job, stream.checkpoints.ask(wanted, now), now)
+
+    def may_leave(self, job: Job, now: float) -> bool:
+        """Whether tasks that are to leave have waited long enough for their last checkpoint."""
+        stream = job.stream
+        if stream is None or (leaving := stream.leaving) is None:
+            return False
+        taken = stream.checkpoints.taken(leaving.asked).state in ("done", "failed")
+        return taken or now >= leaving.deadline
 
     # ---- what people ask for
 

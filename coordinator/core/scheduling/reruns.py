@@ -82,7 +82,10 @@ class Reruns:
         return effects + self._endings.tell_edges(job, edges)
 
     def rescale(self, event: JobReplanned, n_slots: int, now: float) -> list[Effect]:
-        """Have a stream go on in other stages and tasks, once those that run have left."""
+        """Have a stream go on in other stages and tasks, once those that run have left.
+
+        They take a checkpoint before, see `leave`.
+        """
         job = self._registry.live(event.job_id)
         check_rescale(job, event.parallelism)
         check_fits(job, event, n_slots)
@@ -95,8 +98,16 @@ class Reruns:
         effects = self._registry.note(
             now, "rescale asked", job=job.job_id, parallelism=event.parallelism
         )
-        effects += self.renew(job, run_again(job, list(job.tasks)), now)
-        return effects + self._registry.moved(job)
+        effects += self._streams.take_last(job, now)
+        if job.stream is None or job.stream.leaving is None:  # they don't run
+            effects += self.renew(job, run_again(job, list(job.tasks)), now)
+        return [*effects, *self.leave(job, now), *self._registry.moved(job)]
+
+    def leave(self, job: Job, now: float) -> list[Effect]:
+        """Have the tasks of a stream leave whose last checkpoint is out, or takes too long."""
+        if not self._streams.may_leave(job, now):
+            return []
+        return self.renew(job, run_again(job, list(job.tasks)), now)
 
     def renew(
         self, job: Job, again: Again, now: float, *, gone: str = "", cancel: bool = True

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fabric.checkpoint.codec import encode_snapshot_ack
-from fabric.checkpoint.manifest import Seal, SinkHandle, SnapshotAck, TaskSnapshot
+from fabric.checkpoint.manifest import FINAL, Seal, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.requests import Then, Wanted
 from fabric.coordinator.core.effects import JobChanged, StorageWork, Verify, WriteManifest
@@ -20,6 +20,7 @@ from fabric.coordinator.core.events import (
     ManifestWritten,
     Tick,
 )
+from fabric.coordinator.core.jobs.streams import LAST_CHECKPOINT_S
 from fabric.coordinator.planner.stages import RESULT, Stage, StageGraph
 from fabric.errors import ConfigError, DataError
 from fabric.event_time import END_OF_TIME
@@ -84,8 +85,11 @@ class Stream:
         self.work += [e.work for e in effects if isinstance(e, StorageWork)]
 
     def checkpoint(self, number: int) -> WriteManifest:
-        """All tasks acknowledge it; the manifest that is to be stored."""
+        """It is time for it, and all tasks acknowledge it; the manifest that is to be stored."""
         self.tick(10.5)
+        return self.acknowledge(number)
+
+    def acknowledge(self, number: int) -> WriteManifest:
         assert self.world.heard("x", "trigger")[-1].checkpoint == number
         for task, agent in enumerate(AGENTS):
             made = SinkHandle(number, b"h%d.%d" % (task, number))
@@ -119,9 +123,49 @@ def stream(world: Any, graphs: Any) -> Stream:
 OWED = (True, [b"h0.1", b"h1.1"])
 
 
+def test_a_stream_is_rescaled_from_a_checkpoint_taken_for_that(stream: Stream) -> None:
+    stream.rescale(1)
+    stream.acknowledge(1)
+    stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
+    assert stream.world.heard("x", "cancel") == [], "its tasks go on until all of it is published"
+    stream.published("x")
+    stream.leaves("x", 0)
+    stream.leaves("y", 1)
+    assert stream.tasks == [(0, 2, "")]
+    (order,) = [work for work in stream.work if isinstance(work, Verify)]
+    assert order.checkpoint == 1
+
+
+def test_a_stream_is_rescaled_without_a_last_checkpoint_that_fails(stream: Stream) -> None:
+    stream.rescale(1)
+    key = pb.TaskKey(job_id="job-1", stage=0, task=0, attempt=0, epoch=1)
+    error = pb.ErrorDetail(kind="storage", message="the disk is full")
+    declined = pb.Checkpointed(key=key, checkpoint=1, declined=error)
+    stream.keep(stream.world.say("x", checkpointed=declined))
+    stream.leaves("x", 0)
+    stream.leaves("y", 1)
+    assert stream.tasks == [(0, 2, "x")], "it begins anew"
+
+
+def test_a_stream_that_ends_before_its_tasks_leave_is_not_rescaled(stream: Stream) -> None:
+    stream.rescale(1)
+    for number, agent in enumerate(AGENTS):
+        snapshot = TaskSnapshot("out", number, 0, range(1), (), (), ())
+        final = encode_snapshot_ack(SnapshotAck(FINAL, 0, number, 0, 1, (snapshot,)))
+        key = pb.TaskKey(job_id="job-1", stage=0, task=number, attempt=0, epoch=1)
+        report = pb.TaskReport(key=key, state=pb.TASK_FINISHED, ack=final)
+        stream.keep(stream.world.say(agent, task=report))
+    stream.tick(1.0)
+    (order,) = [work for work in stream.work if isinstance(work, WriteManifest)]
+    stream.do(ManifestWritten("job-1", order.manifest.checkpoint, Seal(1, 1)))
+    assert stream.world.core.registry.live("job-1").rescaling == 0
+    assert stream.asked("x") == [(True, [b"", b""])], "the last of its output is published"
+
+
 def test_a_stream_is_rescaled_when_its_tasks_have_left(stream: Stream) -> None:
     stream.checkpoint(1)  # its manifest is being stored, and what it has not published
     stream.rescale(1)
+    stream.tick(LAST_CHECKPOINT_S)
     assert [key.task for key in stream.world.heard("x", "cancel")[-1].keys] == [0]
     stream.leaves("x", 0)
     stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
@@ -176,6 +220,16 @@ def test_a_job_that_is_cancelled_does_not_wait_for_ever(stream: Stream) -> None:
     stream.say_all(pb.TASK_CANCELLED)
     stream.tick(stream.world.config.stop_s + 1)
     assert stream.world.state() == "cancelled"
+
+
+def test_a_job_that_is_restarted_asks_again_for_what_was_not_published(stream: Stream) -> None:
+    test_a_job_that_is_cancelled_does_not_wait_for_ever(stream)
+    stream.published("x")  # too late
+    n_asked = len(stream.asked("x"))
+    stream.do(JobRestarted("job-1"))
+    assert stream.asked("x")[n_asked:] == [OWED]
+    stream.published("x")
+    assert any(isinstance(work, Verify) for work in stream.work), "it goes on"
 
 
 def ask(stream: Stream, then: Then, key: str = "a") -> None:
