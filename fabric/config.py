@@ -283,6 +283,9 @@ class CheckpointConfig:
         the job goes on, with these rows seen twice, or fails.
     held_bytes_max
         A task gives a checkpoint up when more waits for its last barriers.
+    unaligned_after_s
+        A checkpoint that takes longer no longer waits for rows before its barriers: tasks take
+        their snapshots at once, with the rows in flight. 0: each is unaligned from its beginning.
     folder
         Where they lie, the same for all hosts; empty: ``checkpoints`` in the home folder. Those of
         a job are removed when it is forgotten.
@@ -303,6 +306,7 @@ class CheckpointConfig:
     failures_max: Annotated[int | None, "failures in a row that a job bears; none: any"] = None
     retained: Annotated[int, "the newest checkpoints that are kept"] = 3
     held_bytes_max: Annotated[int, "what may wait in a task for the last barriers"] = 256 << 20
+    unaligned_after_s: Annotated[float, "then rows in flight belong to it; 0: always"] = 30.0
     state: Annotated[StateBackend, "of streams: memory, rocksdb, arrow, tonbo or auto"] = "memory"
     state_memory: Annotated[ByteSize, "of a job in a slot, with arrow, tonbo and auto"] = (
         _STATE_MEMORY
@@ -311,7 +315,7 @@ class CheckpointConfig:
     folder: Annotated[str, "where they lie, the same for all hosts; empty: in home"] = ""
 
     def __post_init__(self) -> None:
-        check_numbers(self, "interval_s", "min_pause_s", "timeout_s")
+        check_numbers(self, "interval_s", "min_pause_s", "timeout_s", "unaligned_after_s")
         bearable = () if self.failures_max is None else ("failures_max",)
         counts = ("retained", "held_bytes_max", "state_memory")
         check_numbers(self, *counts, *bearable, whole=True)
@@ -326,6 +330,11 @@ class CheckpointConfig:
             raise ConfigError(
                 f"min_pause_s and failures_max must not be negative, got {self.min_pause_s!r} and "
                 f"{self.failures_max!r}"
+            )
+        if self.unaligned_after_s < 0:
+            raise ConfigError(
+                "unaligned_after_s must not be negative, and 0 skips alignment always; got "
+                f"{self.unaligned_after_s!r}"
             )
         if self.state not in get_args(StateBackend):
             raise ConfigError(f"state must be {one_of(StateBackend)}, got {self.state!r}")

@@ -104,10 +104,14 @@ Effect = (
 
 @dataclass(frozen=True, slots=True)
 class TriggerSources:
-    """Have the `tasks`, which read sources, send barrier `checkpoint`; again is fine."""
+    """Have the `tasks`, which read sources, send barrier `checkpoint`; again is fine.
+
+    With `unaligned` they are any tasks, which take their snapshots without waiting for barriers.
+    """
 
     checkpoint: int
     tasks: tuple[Key, ...]
+    unaligned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

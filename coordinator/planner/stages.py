@@ -180,6 +180,21 @@ class StageGraph:
                 raise InternalError(f"edge {edge.path} has not one partition a consuming task")
 
 
+def may_skip_alignment(graph: StageGraph) -> bool:
+    """Whether rows in flight over the edges of a stream can be restored, in any number of tasks.
+
+    Over other kinds of edges rows are where earlier ones of their keys are, and nothing says by
+    which keys; rows that were put aside have no step that they come to where the edge is gone.
+    """
+    return all(
+        edge.kind in ("hash", "gather", "round_robin") and not edge.side
+        for edge in graph.edges
+        if edge.mode == "pipelined"
+        and not edge.is_result
+        and graph.stages[edge.producer].region == graph.stream_region
+    )
+
+
 def graph_text(graph: StageGraph, more: Callable[[Stage], Sequence[str]] = lambda _: ()) -> str:
     """The stages as a person reads them: one block a stage, `more` about it, its edges below."""
     lines = (line for stage in graph.stages for line in _stage_lines(graph, stage, more(stage)))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Literal
 
-from fabric.checkpoint.manifest import Manifest, NodeRecord
+from fabric.checkpoint.manifest import INFLIGHT, Manifest, NodeRecord
 from fabric.checkpoint.savepoints import RESULT
 from fabric.coordinator.submit.upgrade_rules import in_kind, judge
 from fabric.errors import PlanError
@@ -109,6 +109,7 @@ def upgrade(
     PlanError
         `renames` or `drop` name what there is not, or fit nothing.
     """
+    nodes = tuple(nodes)
     kept = {node.path: node for node in manifest.kept()}
     plan = {node.path: node for node in nodes}
     if not with_sinks:
@@ -124,7 +125,20 @@ def upgrade(
     changes = [*match.changes(manifest, splits), *match.added()]
     changes.sort(key=lambda change: change.new or change.old)
     goes_on = {change.old: change.new for change in changes if change.old and change.is_kept}
-    return Upgrade(tuple(changes), _paths(manifest, goes_on, plan))
+    paths = _paths(manifest, goes_on, plan)
+    is_same = _is_same_plan(manifest.nodes, nodes, with_sinks=True)
+    if manifest.inflight() and not (is_same and all(old == new for old, new in paths.items())):
+        changes.append(_in_flight(manifest))
+    return Upgrade(tuple(changes), paths)
+
+
+def _in_flight(manifest: Manifest) -> Change:
+    path = manifest.inflight()[0].node.removesuffix(INFLIGHT)
+    why = (
+        "the checkpoint was not aligned and has rows in flight there, which only the program that "
+        "it was can go on with; run that, stop it, and start this one then"
+    )
+    return Change("refused", path, "", why, is_kept=False)
 
 
 def _but_sinks(nodes: Mapping[str, NodeRecord]) -> dict[str, NodeRecord]:
@@ -136,7 +150,7 @@ def _paths(
 ) -> dict[str, str | None]:
     """Where each node goes of which there is anything; one that keeps nothing stays, if it can."""
     kept = {node.path for node in manifest.kept()}
-    nodes = {task.node for task in manifest.tasks if not task.node.endswith(RESULT)}
+    nodes = {task.node for task in manifest.tasks if not task.node.endswith((RESULT, INFLIGHT))}
     stays = {path: path for path in nodes & plan.keys() - kept}
     return {path: goes_on.get(path, stays.get(path)) for path in sorted(nodes)}
 

@@ -4,6 +4,9 @@ One job: `Alignment`, a pure state machine for one attempt of one task. A channe
 producer). After a barrier came on one, its further items wait until all others have brought theirs
 or have ended; so the snapshot holds exactly what came before the barrier on every channel.
 
+An unaligned checkpoint takes the snapshot at once: `skip` says which channels still owe their
+barriers, and what these bring before it, their rows in flight, is part of the snapshot as well.
+
 Barriers may come twice, late, or never. One of a checkpoint that is over changes nothing; one of a
 newer checkpoint ends the alignment that is under way, because the coordinator has only one under
 way: what lacks a barrier then would wait for ever. When more is held than `held_bytes_max` the task
@@ -55,7 +58,18 @@ class DeclineSnapshot:
     reason: str
 
 
-Outcome = Hold | TakeSnapshot | Ignore | DeclineSnapshot
+@dataclass(frozen=True, slots=True)
+class SkipAlignment:
+    """Take the snapshot now, then send the barrier on; nothing is held any more.
+
+    What the channels in `missing` bring before their barriers belongs to the snapshot.
+    """
+
+    checkpoint: int
+    missing: frozenset[Channel]
+
+
+Outcome = Hold | TakeSnapshot | SkipAlignment | Ignore | DeclineSnapshot
 """What is to be done now, before anything else is read."""
 
 
@@ -120,6 +134,24 @@ class Alignment:
         self._arrived.add(channel)
         self._tracker.register(checkpoint, self._channels[channel])
         return [*given_up, *self._step()]
+
+    def skip(self, checkpoint: int) -> list[Outcome]:
+        """The coordinator no longer waits for the barriers of a checkpoint.
+
+        >>> alignment = Alignment([(0, 0), (0, 1)])
+        >>> alignment.on_barrier((0, 0), 7)
+        [Hold(checkpoint=7)]
+        >>> alignment.skip(7)
+        [SkipAlignment(checkpoint=7, missing=frozenset({(0, 1)}))]
+        """
+        if self._channels and not self._open:
+            return self._ignore(checkpoint, "all channels have ended")
+        if (why := self._unwanted(checkpoint)) is not None:
+            return self._ignore(checkpoint, why)
+        given_up = self._begin(checkpoint)
+        missing = frozenset(self._open - self._arrived)
+        self._release(checkpoint)
+        return [*given_up, SkipAlignment(checkpoint, missing)]
 
     def on_item(self, channel: Channel, n_bytes: int) -> list[Outcome]:
         """Something else is next on a channel; without an outcome it may go on."""

@@ -19,6 +19,8 @@ from fabric.errors import ConfigError, DataError
 
 FINAL = (1 << 63) - 1
 """In place of a checkpoint's number: what stands for all that are to come, its task has ended."""
+INFLIGHT = "#inflight"
+"""After the path of an edge: its rows in flight, which a task had not worked on at a barrier."""
 BYTES_MAX = (1 << 50) - 1
 """Of one file: all of a checkpoint together stay below 2**63."""
 GROUPS_MAX = 1 << 31
@@ -217,6 +219,11 @@ class Manifest:
         return sum(task.n_bytes for task in self.tasks)
 
     @property
+    def n_inflight_bytes(self) -> int:
+        """Of rows in flight."""
+        return sum(task.n_bytes for task in self.inflight())
+
+    @property
     def n_files(self) -> int:
         """Of all tasks."""
         return sum(len(task.files) for task in self.tasks)
@@ -224,6 +231,10 @@ class Manifest:
     def of_node(self, node: str) -> tuple[TaskSnapshot, ...]:
         """The snapshots of a node, in the order of its tasks."""
         return tuple(task for task in self.tasks if task.node == node)
+
+    def inflight(self) -> tuple[TaskSnapshot, ...]:
+        """The rows in flight of an unaligned checkpoint; their `node` is a path and `INFLIGHT`."""
+        return tuple(task for task in self.tasks if task.node.endswith(INFLIGHT))
 
     def kept(self) -> tuple[NodeRecord, ...]:
         """The nodes of which a task has put something into it."""

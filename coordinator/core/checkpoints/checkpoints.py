@@ -72,6 +72,8 @@ class Checkpoints:
     ) -> None:
         self.run = 0
         """How often the job was restarted by somebody; to be set before its tasks start."""
+        self.may_skip_alignment = True
+        """Whether rows in flight can be restored; to be set before its tasks start."""
         self._job, self._nodes, self._config, self._epoch = job, nodes, config, epoch
         self._state = state
         self._refuse, self._wall_s = refuse, wall_s
@@ -110,7 +112,7 @@ class Checkpoints:
     def due(self) -> float:
         """When `tick` has something to do."""
         pending = self._pending
-        own = pending.deadline if pending is not None else self._next
+        own = pending.due if pending is not None else self._next
         return min(own, self._publishing.due, self.restoration.due)
 
     def statuses(self, now: float) -> list[pb.CheckpointStatus]:
@@ -231,6 +233,9 @@ class Checkpoints:
         pending = self._pending
         if pending is not None and now >= pending.deadline:
             effects += self._late(pending, now)
+        elif pending is not None and now >= pending.due:
+            pending.is_unaligned = True
+            effects += self._triggers(pending) if pending.manifest is None else []
         if self.restoration.is_active and self._pending is None and self._publishing.done:
             effects += self.restoration.go_on(now)
         if self._pending is None and now >= self._next and self._may_begin():
@@ -269,7 +274,8 @@ class Checkpoints:
         pending = self._written(checkpoint)
         if pending is None or pending.manifest is None:
             return []
-        pointer = Pointer.of(pending.manifest, seal, now - pending.begun)
+        seconds, unaligned = now - pending.begun, pending.is_unaligned
+        pointer = Pointer.of(pending.manifest, seal, seconds, unaligned=unaligned)
         finals = [ack for ack in pending.acks.values() if ack.is_final]
         self._pending = None
         self._aborted.followed()
@@ -280,9 +286,8 @@ class Checkpoints:
         effects: CheckpointEffects = [Persist(writes)]
         if self._tasks.runs:
             effects.append(NotifyComplete(checkpoint))
-        seconds = f"{pointer.seconds:.3f}"
         note = self._note(
-            "checkpoint complete", checkpoint, n_bytes=pointer.n_bytes, seconds=seconds
+            "checkpoint complete", checkpoint, n_bytes=pointer.n_bytes, seconds=f"{seconds:.3f}"
         )
         effects += [*self.outstanding(), self._removal(checkpoint), note]
         return effects + self._advance(now)
@@ -349,11 +354,16 @@ class Checkpoints:
         wall_us = max(0, int(self._wall_s(now) * 1e6))
         self._pending = pending = PendingCheckpoint(self._completed.last, now, deadline, wall_us)
         self._asked.begun(pending.checkpoint)
+        if self.may_skip_alignment and not self._asked.wants_aligned(pending.checkpoint):
+            pending.unaligned_at = now + self._config.unaligned_after_s
+            pending.is_unaligned = not self._config.unaligned_after_s
         return [Persist((write,)), *self._triggers(pending), *self._advance(now)]
 
     def _triggers(self, pending: PendingCheckpoint) -> CheckpointEffects:
-        live = self._tasks.live_sources() - pending.acks.keys()
-        return [TriggerSources(pending.checkpoint, tuple(sorted(live)))] if live else []
+        unaligned, tasks = pending.is_unaligned, self._tasks
+        live = tasks.unfinished() if unaligned else tasks.live_sources()
+        told = tuple(sorted(live - pending.acks.keys()))
+        return [TriggerSources(pending.checkpoint, told, unaligned)] if told else []
 
     def _drain(self) -> CheckpointEffects:
         live = self._tasks.live_sources() if self.drains else ()

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,10 @@ class PendingCheckpoint:
     begun: float
     deadline: float
     wall_us: int
+    unaligned_at: float = math.inf
+    """When tasks are told that they need not wait for its barriers."""
+    is_unaligned: bool = False
+    """Whether they were."""
     acks: dict[Key, SnapshotAck] = field(default_factory=dict)
     manifest: Manifest | None = None
 
@@ -43,6 +48,11 @@ class PendingCheckpoint:
         for key, ack in finals.items():
             if ack.taken < self.checkpoint:
                 self.acks.setdefault(key, ack)
+
+    @property
+    def due(self) -> float:
+        """When something is to be done about it."""
+        return min(self.deadline, math.inf if self.is_unaligned else self.unaligned_at)
 
     def missing(self, tasks: Collection[Key]) -> str:
         """Whose acknowledgements lack, for people; "": nobody's."""
@@ -67,7 +77,7 @@ class PendingCheckpoint:
         """What people are told of it, as long as it is not complete."""
         return pb.CheckpointStatus(
             checkpoint=self.checkpoint, state=state, begun_s=self.wall_us / 1e6,
-            seconds=now - self.begun, reason=reason,
+            seconds=now - self.begun, reason=reason, unaligned=self.is_unaligned,
         )  # fmt: skip
 
 
@@ -89,6 +99,10 @@ class RunningTasks:
     def live_sources(self) -> frozenset[Key]:
         """The sources that have not ended."""
         return self._sources - self._completed.finals.keys()
+
+    def unfinished(self) -> frozenset[Key]:
+        """All tasks that have not ended."""
+        return self.runs.keys() - self._completed.finals.keys()
 
     def all_ended(self) -> bool:
         """Whether every task of the run has said its last word."""
@@ -146,7 +160,8 @@ def statuses(
     found += [
         pb.CheckpointStatus(
             checkpoint=p.checkpoint, state=p.state, begun_s=p.begun_us / 1e6, seconds=p.seconds,
-            bytes=p.n_bytes, files=p.n_files, reason=p.reason,
+            bytes=p.n_bytes, files=p.n_files, reason=p.reason, unaligned=p.unaligned,
+            inflight_bytes=p.n_inflight_bytes,
         )
         for p in completed.pointers
     ]  # fmt: skip

@@ -94,6 +94,11 @@ class AskedCheckpoints:
         """Whether somebody waits for a checkpoint to begin."""
         return any(not asked.drains_only for asked in self._in("waiting"))
 
+    def wants_aligned(self, checkpoint: int) -> bool:
+        """Whether a checkpoint is to be kept or is to be the last, so has no rows in flight."""
+        begun = (asked for asked in self._in("begun") if asked.checkpoint == checkpoint)
+        return any(asked.wanted.savepoint or asked.wanted.then != "go on" for asked in begun)
+
     @property
     def keeping(self) -> frozenset[int]:
         """The checkpoints that savepoints are being made of."""

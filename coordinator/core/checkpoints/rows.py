@@ -44,9 +44,13 @@ class Pointer:
     reason: str = ""
     """Why it is damaged."""
     adopted: bool = False
+    unaligned: bool = False
+    n_inflight_bytes: int = 0
 
     @classmethod
-    def of(cls, manifest: Manifest, seal: Seal, seconds: float) -> Pointer:
+    def of(
+        cls, manifest: Manifest, seal: Seal, seconds: float, *, unaligned: bool = False
+    ) -> Pointer:
         """A checkpoint that is complete now."""
         handles = tuple(sorted(manifest.handles().items()))
         return cls(
@@ -59,6 +63,8 @@ class Pointer:
             manifest.wall_us,
             seconds,
             adopted=manifest.is_adopted,
+            unaligned=unaligned,
+            n_inflight_bytes=manifest.n_inflight_bytes,
         )
 
 
@@ -145,6 +151,7 @@ def _fields(pointer: Pointer) -> dict[str, Any]:
         ],
         "bytes": pointer.n_bytes, "files": pointer.n_files, "begun_us": pointer.begun_us,
         "seconds": pointer.seconds, "reason": pointer.reason, "adopted": pointer.adopted,
+        "unaligned": pointer.unaligned, "inflight": pointer.n_inflight_bytes,
     }  # fmt: skip
 
 
@@ -163,4 +170,6 @@ def _pointer(fields: dict[str, Any]) -> Pointer:
         seconds=fields["seconds"],
         reason=fields["reason"],
         adopted=fields.get("adopted", False),  # earlier releases adopt none
+        unaligned=fields.get("unaligned", False),
+        n_inflight_bytes=fields.get("inflight", 0),
     )

@@ -94,8 +94,9 @@ class CheckpointOrders:
 
     def _tell(self, job: Job, stream: Stream, wanted: CheckpointEffect) -> list[Effect]:
         match wanted:
-            case TriggerSources(checkpoint=number, tasks=keys):
-                return self._trigger(job, keys, pb.TriggerCheckpoint(checkpoint=number))
+            case TriggerSources(checkpoint=number, tasks=keys, unaligned=unaligned):
+                trigger = pb.TriggerCheckpoint(checkpoint=number, unaligned=unaligned)
+                return self._trigger(job, keys, trigger)
             case DrainSources(tasks=keys):
                 return self._trigger(job, keys, pb.TriggerCheckpoint(drain=True))
             case NotifyComplete(checkpoint=number):

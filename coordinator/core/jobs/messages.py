@@ -284,6 +284,7 @@ def _input(job: Job, edge: Edge) -> pb.InputEdge:
         producers=_producers(job, edge, sealed_only=False),
         node_path=edge.path,
         compression=_codec(edge),
+        keys=edge.keys,
     )
 
 

@@ -25,6 +25,7 @@ from fabric.checkpoint.alignment import (
     Hold,
     Ignore,
     Outcome,
+    SkipAlignment,
     TakeSnapshot,
 )
 from fabric.event_time import BEGINNING, END_OF_TIME, least
@@ -61,7 +62,9 @@ class EdgeEnd:
     edge: int
 
 
-ChannelEvent = EdgeRows | EdgeWatermark | EdgeEnd | TakeSnapshot | DeclineSnapshot
+ChannelEvent = (
+    EdgeRows | EdgeWatermark | EdgeEnd | TakeSnapshot | SkipAlignment | DeclineSnapshot
+)
 """What a task does next; of a barrier, what its alignment says."""
 
 
@@ -103,8 +106,12 @@ class Channels:
         Events go to all partitions of an edge: those of producers that have no rows for this task,
         as on a forward edge, are not for it.
         """
-        if item.producer in self._times[edge]:
-            yield from self._take((edge, item.producer), item)
+        if (channel := self.channel(edge, item)) is not None:
+            yield from self._take(channel, item)
+
+    def channel(self, edge: int, item: Item) -> Channel | None:
+        """The channel of an item; None: it is not for this task."""
+        return (edge, item.producer) if item.producer in self._times[edge] else None
 
     def items(self, items: Iterable[tuple[int, Item]]) -> Iterator[ChannelEvent]:
         """Several things came, each over its edge."""
@@ -118,6 +125,21 @@ class Channels:
     def sources_ended(self) -> Iterator[ChannelEvent]:
         """The task's own sources have no more rows: they hold back no barrier."""
         yield from self._follow(self._alignment.on_end(SOURCES))
+
+    def skip_alignment(
+        self, checkpoint: int
+    ) -> tuple[list[SkipAlignment | DeclineSnapshot], list[tuple[int, Item]]]:
+        """The coordinator no longer waits for the barriers of a checkpoint.
+
+        What follows, in order, and the items that were kept: they come before what comes next.
+        """
+        outcomes = self._alignment.skip(checkpoint)
+        told = [one for one in outcomes if isinstance(one, SkipAlignment | DeclineSnapshot)]
+        freed: list[tuple[int, Item]] = []
+        for channel, kept in self._kept.items() if told else ():
+            freed += [(channel[0], item) for item in kept]
+            kept.clear()
+        return told, freed
 
     def aborted(self, checkpoint: int) -> Iterator[ChannelEvent]:
         """A checkpoint was given up elsewhere."""
@@ -161,7 +183,7 @@ class Channels:
     def _follow(self, outcomes: Iterable[Outcome]) -> Iterator[ChannelEvent]:
         for outcome in outcomes:
             match outcome:
-                case TakeSnapshot() | DeclineSnapshot():
+                case TakeSnapshot() | SkipAlignment() | DeclineSnapshot():
                     yield outcome
                 case Hold() | Ignore():
                     pass
