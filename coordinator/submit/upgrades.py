@@ -126,8 +126,7 @@ def upgrade(
     changes.sort(key=lambda change: change.new or change.old)
     goes_on = {change.old: change.new for change in changes if change.old and change.is_kept}
     paths = _paths(manifest, goes_on, plan)
-    is_same = _is_same_plan(manifest.nodes, nodes, with_sinks=True)
-    if manifest.inflight() and not (is_same and all(old == new for old, new in paths.items())):
+    if manifest.inflight() and nodes != manifest.nodes:
         changes.append(_in_flight(manifest))
     return Upgrade(tuple(changes), paths)
 

@@ -479,16 +479,18 @@ class NodeState(_message.Message):
     def __init__(self, state: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class TriggerCheckpoint(_message.Message):
-    __slots__ = ("job_id", "checkpoint", "keys", "drain")
+    __slots__ = ("job_id", "checkpoint", "keys", "drain", "unaligned")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    UNALIGNED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     checkpoint: int
     keys: _containers.RepeatedCompositeFieldContainer[TaskKey]
     drain: bool
-    def __init__(self, job_id: _Optional[str] = ..., checkpoint: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[TaskKey, _Mapping]]] = ..., drain: _Optional[bool] = ...) -> None: ...
+    unaligned: bool
+    def __init__(self, job_id: _Optional[str] = ..., checkpoint: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[TaskKey, _Mapping]]] = ..., drain: _Optional[bool] = ..., unaligned: _Optional[bool] = ...) -> None: ...
 
 class CheckpointEnded(_message.Message):
     __slots__ = ("job_id", "checkpoint", "complete", "reason", "turn")
@@ -565,7 +567,7 @@ class Producer(_message.Message):
     def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ..., agent_id: _Optional[str] = ...) -> None: ...
 
 class InputEdge(_message.Message):
-    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "producers", "node_path", "compression")
+    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "producers", "node_path", "compression", "keys")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -574,6 +576,7 @@ class InputEdge(_message.Message):
     PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     edge: int
     kind: EdgeKind
     mode: EdgeMode
@@ -582,7 +585,8 @@ class InputEdge(_message.Message):
     producers: _containers.RepeatedCompositeFieldContainer[Producer]
     node_path: str
     compression: str
-    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., node_path: _Optional[str] = ..., compression: _Optional[str] = ...) -> None: ...
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., node_path: _Optional[str] = ..., compression: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OutputEdge(_message.Message):
     __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "keys", "node_path", "buffer_batches", "consumer_stage", "is_result", "compression", "side")
@@ -858,7 +862,7 @@ class StreamOrigin(_message.Message):
     def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., begun_s: _Optional[float] = ..., states: _Optional[int] = ..., bytes: _Optional[int] = ..., start: _Optional[int] = ..., state: _Optional[str] = ..., savepoint: _Optional[str] = ..., changes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
-    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder", "state_memory")
+    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder", "state_memory", "unaligned_after_s")
     INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
     MIN_PAUSE_S_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
@@ -869,6 +873,7 @@ class Checkpointing(_message.Message):
     SEEN_TWICE_FIELD_NUMBER: _ClassVar[int]
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     STATE_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    UNALIGNED_AFTER_S_FIELD_NUMBER: _ClassVar[int]
     interval_s: float
     min_pause_s: float
     timeout_s: float
@@ -879,7 +884,8 @@ class Checkpointing(_message.Message):
     seen_twice: bool
     folder: str
     state_memory: int
-    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., seen_twice: _Optional[bool] = ..., folder: _Optional[str] = ..., state_memory: _Optional[int] = ...) -> None: ...
+    unaligned_after_s: float
+    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., seen_twice: _Optional[bool] = ..., folder: _Optional[str] = ..., state_memory: _Optional[int] = ..., unaligned_after_s: _Optional[float] = ...) -> None: ...
 
 class Adaptive(_message.Message):
     __slots__ = ("enabled", "broadcast_bytes", "target_bytes", "tiny_bytes", "skew_factor")
@@ -966,7 +972,7 @@ class CheckpointsRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., checkpoint: _Optional[int] = ...) -> None: ...
 
 class CheckpointStatus(_message.Message):
-    __slots__ = ("checkpoint", "state", "begun_s", "seconds", "bytes", "files", "reason", "parts")
+    __slots__ = ("checkpoint", "state", "begun_s", "seconds", "bytes", "files", "reason", "parts", "unaligned", "inflight_bytes")
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     BEGUN_S_FIELD_NUMBER: _ClassVar[int]
@@ -975,6 +981,8 @@ class CheckpointStatus(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    UNALIGNED_FIELD_NUMBER: _ClassVar[int]
+    INFLIGHT_BYTES_FIELD_NUMBER: _ClassVar[int]
     checkpoint: int
     state: str
     begun_s: float
@@ -983,7 +991,9 @@ class CheckpointStatus(_message.Message):
     files: int
     reason: str
     parts: _containers.RepeatedCompositeFieldContainer[CheckpointPart]
-    def __init__(self, checkpoint: _Optional[int] = ..., state: _Optional[str] = ..., begun_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes: _Optional[int] = ..., files: _Optional[int] = ..., reason: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[CheckpointPart, _Mapping]]] = ...) -> None: ...
+    unaligned: bool
+    inflight_bytes: int
+    def __init__(self, checkpoint: _Optional[int] = ..., state: _Optional[str] = ..., begun_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes: _Optional[int] = ..., files: _Optional[int] = ..., reason: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[CheckpointPart, _Mapping]]] = ..., unaligned: _Optional[bool] = ..., inflight_bytes: _Optional[int] = ...) -> None: ...
 
 class CheckpointPart(_message.Message):
     __slots__ = ("node_path", "task", "attempt", "files", "bytes", "splits", "handles")

@@ -210,6 +210,13 @@ class Chain:
         self._check(edge)
         return self._pass(rows=(edge, batch))
 
+    def on_rows_into(self, path: str, batch: pa.RecordBatch) -> Batches:
+        """Push rows through from the first input of the step at `path` on, past those below it.
+
+        They were in flight to it over an edge that the plan no longer has.
+        """
+        return self._pass(into=(path, batch))
+
     def on_watermark(self, edge: int, time_us: int) -> Batches:
         """No row of `edge` will be earlier (or it is `IDLE`); returns what that completes."""
         self._check(edge)
@@ -298,10 +305,11 @@ class Chain:
         rows: tuple[int, pa.RecordBatch] | None = None,
         now_us: int | None = None,
         more: int = -1,
+        into: tuple[str, pa.RecordBatch] | None = None,
     ) -> Batches:
         """One walk from the leaves to the root: rows first, then time, then ends.
 
-        Step `more` puts out more of what its last call completed.
+        Step `more` puts out more of what its last call completed. Rows `into` a step come to it.
         """
         out: list[Batches] = []
         leaving: list[int] = []
@@ -318,7 +326,10 @@ class Chain:
             time_us = least([leaving[child] for child in inputs])
             try:
                 found = step.operator.more() if index == more else Batches()
-                found += step.take([out[child] for child in inputs], now_us, time_us)
+                given = [out[child] for child in inputs]
+                if into is not None and into[0] == step.path:
+                    given[0] = [_named(into[1], self._steps[inputs[0]].schema)]
+                found += step.take(given, now_us, time_us)
                 found += step.end([n for n, child in enumerate(inputs) if ended[child]])
             except FabricError as error:
                 raise error.at(node=step.path) from None

@@ -118,6 +118,11 @@ class SlotChain:
         placed = self._slot.channel.place(batch)
         return self._call(split=split, rows=sp.EdgeRows(edge=edge, batch=placed))
 
+    def on_rows_into(self, path: str, batch: pa.RecordBatch) -> Batches:
+        """See `Chain`."""
+        placed = self._slot.channel.place(batch)
+        return self._call(rows=sp.EdgeRows(batch=placed, into=path))
+
     def on_watermark(self, edge: int, time_us: int) -> Batches:
         """See `Chain`."""
         return self._call(watermark=sp.EdgeWatermark(edge=edge, time_us=time_us))

@@ -84,6 +84,8 @@ class _Stepper:
     def _call(self, step: sp.Step) -> Batches:
         chain = self._chain
         match step.WhichOneof("call"):
+            case "rows" if step.rows.into:
+                return chain.on_rows_into(step.rows.into, self._channel.batch(step.rows.batch))
             case "rows":
                 if step.split:
                     chain.on_split(step.rows.edge, step.split)

@@ -166,12 +166,14 @@ class SplitEnd(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
 
 class EdgeRows(_message.Message):
-    __slots__ = ("edge", "batch")
+    __slots__ = ("edge", "batch", "into")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    INTO_FIELD_NUMBER: _ClassVar[int]
     edge: int
     batch: Placed
-    def __init__(self, edge: _Optional[int] = ..., batch: _Optional[_Union[Placed, _Mapping]] = ...) -> None: ...
+    into: str
+    def __init__(self, edge: _Optional[int] = ..., batch: _Optional[_Union[Placed, _Mapping]] = ..., into: _Optional[str] = ...) -> None: ...
 
 class EdgeWatermark(_message.Message):
     __slots__ = ("edge", "time_us")

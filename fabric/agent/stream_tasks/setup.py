@@ -21,6 +21,7 @@ from fabric.agent.slot.chain import SlotChain
 from fabric.agent.slot.supervisor import supervised
 from fabric.agent.stream_tasks.channels import Channels
 from fabric.agent.stream_tasks.edges import Edges, Meeting
+from fabric.agent.stream_tasks.inbox import Inbox
 from fabric.agent.stream_tasks.mailbox import Mailbox, Progress, add_counts
 from fabric.agent.stream_tasks.restore import Restored, context_of, splits_of
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
@@ -89,16 +90,22 @@ class StreamAttempt:
             )
             edges = Edges(self._inputs, clock, meeting, may_rest=_may_rest(spec.deploy))
             self._read_tables(chain)
+            channels = Channels(
+                edges.producers,
+                has_sources=bool(readers),
+                held_bytes_max=stream.held_bytes_max,
+                restored=stream.checkpoint,
+            )
+            inbox = Inbox(channels, stream.held_bytes_max)
+            rows = restored.inflight(root, spec.deploy.inputs)
+            inbox.add(rows.items)
             task = StreamTask(
                 node=root.path,
                 chain=chain,
                 sources=sources,
-                channels=Channels(
-                    edges.producers,
-                    has_sources=bool(readers),
-                    held_bytes_max=stream.held_bytes_max,
-                    restored=stream.checkpoint,
-                ),
+                channels=channels,
+                inbox=inbox,
+                replayed=rows.into,
                 edges=edges,
                 outputs=self._outputs,
                 sink=sink,

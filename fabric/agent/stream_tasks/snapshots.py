@@ -6,13 +6,16 @@ durable, or why not. Snapshots are stored one after the other, in the order of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from fabric import failpoints
 from fabric.agent.attempts import TaskSpec
 from fabric.agent.slot.chain import RemoteSnapshot
+from fabric.agent.stream_tasks.inbox import Recording
+from fabric.agent.stream_tasks.inflight import snapshots_of
 from fabric.agent.stream_tasks.mailbox import Say
 from fabric.checkpoint.codec import encode_snapshot_ack
 from fabric.checkpoint.manifest import FileRecord, SinkHandle, SnapshotAck, TaskSnapshot
@@ -33,6 +36,8 @@ class PendingSnapshot:
     states: Mapping[str, Snapshot | RemoteSnapshot] = field(default_factory=dict)
     positions: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     handles: Mapping[str, tuple[SinkHandle, ...]] = field(default_factory=dict)
+    inflight: Future[Recording] | None = None
+    """Of an unaligned one: the rows in flight, once all of them came."""
     through: int = 0
     """At the end: the newest checkpoint that the task is through with, taken or not."""
 
@@ -99,9 +104,17 @@ class SnapshotUploads:
             task=spec.id.task,
             attempt=spec.id.attempt,
             epoch=spec.epoch,
-            snapshots=tuple(self._node(pending, node) for node in pending.nodes),
+            snapshots=tuple(sorted(self._nodes(pending), key=attrgetter("node"))),
             taken=pending.through,
         )
+
+    def _nodes(self, pending: PendingSnapshot) -> Iterator[TaskSnapshot]:
+        """What is there at once is stored first."""
+        yield from (self._node(pending, node) for node in pending.nodes)
+        if pending.inflight is not None:
+            rows = snapshots_of(pending.inflight.result(), self._spec.deploy.inputs)
+            late = PendingSnapshot(checkpoint=pending.checkpoint, states=rows)
+            yield from (self._node(late, node) for node in late.nodes)
 
     def _node(self, pending: PendingSnapshot, node: str) -> TaskSnapshot:
         spec = self._spec

@@ -6,8 +6,9 @@ edges or the sink, and at each barrier everything that the task knows is taken a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from fabric.agent.stream_tasks.channels import (
     joined,
 )
 from fabric.agent.stream_tasks.edges import Edges
+from fabric.agent.stream_tasks.inbox import Inbox, Recording
 from fabric.agent.stream_tasks.mailbox import Mailbox, Order, Progress
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
 from fabric.agent.stream_tasks.snapshots import PendingSnapshot, SnapshotUploads
@@ -55,6 +57,8 @@ class StreamTask:
         chain: Chain | SlotChain,
         sources: Sources,
         channels: Channels,
+        inbox: Inbox,
+        replayed: Sequence[tuple[str, pa.RecordBatch]] = (),
         edges: Edges,
         outputs: Outputs,
         sink: StreamSink | None,
@@ -71,6 +75,9 @@ class StreamTask:
         self._channels, self._edges, self._outputs = channels, edges, outputs
         self._sink, self._results, self._uploads = sink, results, uploads
         self._mailbox, self._cancellation, self._clock = mailbox, cancellation, clock
+        self._inbox, self._replayed = inbox, replayed
+        """`replayed`: rows that were in flight into steps of the chain."""
+        self._recorded: Future[Recording] = Future()
         self._progress = progress
         self._sent_us: dict[str, int] = {}
         """The watermark that consumers of each branch were told."""
@@ -86,8 +93,17 @@ class StreamTask:
 
     def run(self) -> bytes:
         """Work until every input has ended; returns the last ack."""
+        try:
+            self._work()
+        finally:
+            self._inbox.give_up("the task has ended")
+            self._end_recording()
+        return self._uploads.store_final(self._pending_snapshot(FINAL))
+
+    def _work(self) -> None:
         mailbox = self._mailbox
         mailbox.wake = self._sources.interrupt
+        self._replay()
         while not self._chain.done:
             self._cancellation.check()
             for order in mailbox.take():
@@ -97,7 +113,17 @@ class StreamTask:
             self._send_watermarks()
             if not self._outputs.wanted and self._sink is None:
                 break
-        return self._uploads.store_final(self._pending_snapshot(FINAL))
+
+    def _replay(self) -> None:
+        """Work on rows that were in flight over edges that the plan no longer has."""
+        for path, batch in self._replayed:
+            self._cancellation.check()
+            self._tick()
+            if self._sink is not None and path == self._node:
+                self._write(batch)
+            else:
+                self._emit(self._chain.on_rows_into(path, batch))
+        self._replayed = ()
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What sources and operators have counted, by node path."""
@@ -107,11 +133,18 @@ class StreamTask:
     # ---- in
 
     def _read(self) -> None:
+        inbox = self._inbox
+        if inbox.records:
+            inbox.add(self._edges.take(TICK_S))
+            self._end_recording()
+            return
         sources = self._sources.open and not self._channels.sources_held
         wait_s = TICK_S
         if self._edges.open:
-            waiting = self._edges.take(0.0 if sources else wait_s, self._chain.silent_until())
-            self._follow(joined(self._channels.items(waiting)))
+            if not inbox.waits:
+                wait_s = 0.0 if sources else wait_s
+                inbox.add(self._edges.take(wait_s, self._chain.silent_until()))
+            self._follow(joined(self._channels.items(inbox.take())))
             wait_s = 0.001
         if sources:
             self._sources.pause(self._chain.held_back())
@@ -168,6 +201,8 @@ class StreamTask:
         match order:
             case pb.TriggerCheckpoint(drain=True):
                 self._sources.drain()
+            case pb.TriggerCheckpoint(checkpoint=checkpoint, unaligned=True):
+                self._skip_alignment(checkpoint)
             case pb.TriggerCheckpoint(checkpoint=checkpoint):
                 if self._sources.open:
                     self._follow(self._channels.trigger(checkpoint))
@@ -179,6 +214,8 @@ class StreamTask:
                     self._sink.on_complete(checkpoint)
             case pb.CheckpointEnded(checkpoint=checkpoint):
                 self._chain.on_abort(checkpoint)
+                self._inbox.aborted(checkpoint)
+                self._end_recording()
                 self._follow(self._channels.aborted(checkpoint))
             case pb.SlowestSplit(node_path=node, time_us=time_us):
                 self._chain.on_watermark_alignment(node, time_us)
@@ -233,10 +270,33 @@ class StreamTask:
 
     # ---- checkpoints
 
-    def _take_snapshot(self, checkpoint: int) -> None:
+    def _skip_alignment(self, checkpoint: int) -> None:
+        """Take the snapshot now; the rows in flight follow, see `Inbox`."""
+        declined, recording = self._inbox.skip_alignment(checkpoint)
+        for one in declined:
+            self._uploads.decline(one.checkpoint, ExternalError(one.reason))
+        if recording is None:
+            return
+        self._inbox.give_up(f"checkpoint {checkpoint} began before all its barriers came")
+        self._end_recording()
+        self._recorded = Future()
+        self._take_snapshot(checkpoint, self._recorded)
+        self._inbox.record(recording)
+        self._end_recording()
+
+    def _end_recording(self) -> None:
+        """Hand over the rows in flight, if all of them came, or it was given up."""
+        if (recording := self._inbox.recorded()) is None:
+            return
+        if recording.failed:
+            self._recorded.set_exception(ExternalError(recording.failed))
+        else:
+            self._recorded.set_result(recording)
+
+    def _take_snapshot(self, checkpoint: int, inflight: Future[Recording] | None = None) -> None:
         failpoints.reach("stream.barrier-came")
         try:
-            pending = self._pending_snapshot(checkpoint)
+            pending = replace(self._pending_snapshot(checkpoint), inflight=inflight)
         except FabricError as error:
             if self._sink is not None and self._sink.is_broken:
                 raise  # it may have lost rows: no later checkpoint must pass for whole

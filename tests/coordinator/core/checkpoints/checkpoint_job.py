@@ -40,7 +40,8 @@ class Job:
     """One source and two sinks, and what the coordinator wrote down of them."""
 
     def __init__(self, **config: Any) -> None:
-        self.config = CheckpointConfig(**{"interval_s": 10, "timeout_s": 60, **config})
+        times = {"interval_s": 10, "timeout_s": 60, "unaligned_after_s": 60}
+        self.config = CheckpointConfig(**{**times, **config})
         self.rows: dict[str, bytes] = {}
         self.refused: Counter[str] = Counter()
         self.core = self.coordinator(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fabric.checkpoint.manifest import (
@@ -11,6 +13,7 @@ from fabric.checkpoint.manifest import (
     TaskSnapshot,
 )
 from fabric.config import CheckpointConfig
+from fabric.coordinator.core.checkpoints.requests import Wanted
 from fabric.coordinator.core.effects import (
     Fail,
     NotifyAborted,
@@ -237,3 +240,51 @@ def test_misuse_is_told(job: Job) -> None:
         CheckpointConfig(timeout_s=0)
     with pytest.raises(ConfigError, match="must not be negative"):
         CheckpointConfig(failures_max=-1)
+
+
+def test_after_its_time_all_tasks_that_lack_are_told_once_to_skip_alignment() -> None:
+    job = Job(unaligned_after_s=1)
+    job.take(job.core.restore(0.0))
+    job.start()
+    assert job.take(job.core.tick(10.0)) == [TriggerSources(1, (SOURCE,))]
+    assert job.core.due == 11.0
+    assert job.take(job.core.ack(ack(SOURCE, 1), 10.5)) == []
+    assert job.take(job.core.tick(11.0)) == [TriggerSources(1, (SINK, OTHER), unaligned=True)]
+    assert job.core.due == 70.0
+    assert job.take(job.core.tick(11.5)) == []
+    assert job.take(job.core.ack(ack(SINK, 1), 12.0)) == []
+    assert TriggerSources(1, (OTHER,), unaligned=True) in job.core.remind()
+    assert [status.unaligned for status in job.core.statuses(12.0)] == [True]
+    (written,) = job.take(job.core.ack(ack(OTHER, 1), 13.0))
+    assert isinstance(written, WriteManifest)
+    job.take(job.core.written(1, SEAL, 13.0))
+    job.restart()
+    assert [status.unaligned for status in job.core.statuses(13.0)] == [True]
+
+
+def test_with_no_time_a_checkpoint_is_unaligned_from_its_beginning() -> None:
+    job = Job(unaligned_after_s=0)
+    job.take(job.core.restore(0.0))
+    job.start()
+    tasks = (SOURCE, SINK, OTHER)
+    assert job.take(job.core.tick(10.0)) == [TriggerSources(1, tasks, unaligned=True)]
+    assert job.core.due == 70.0
+
+
+@pytest.mark.parametrize("wanted", [{"savepoint": "a"}, {"then": "stop"}])
+def test_what_is_kept_or_the_last_is_aligned(wanted: dict[str, Any]) -> None:
+    job = Job(unaligned_after_s=0)
+    job.take(job.core.restore(0.0))
+    job.start()
+    asked = job.core.ask(Wanted(key="k", **wanted), 1.0)
+    assert job.take(asked) == [TriggerSources(1, (SOURCE,))]
+    assert job.core.due == 61.0
+
+
+def test_edges_that_can_not_be_restored_are_aligned() -> None:
+    job = Job(unaligned_after_s=0)
+    job.take(job.core.restore(0.0))
+    job.core.may_skip_alignment = False
+    job.start()
+    assert job.take(job.core.tick(10.0)) == [TriggerSources(1, (SOURCE,))]
+    assert job.core.due == 70.0
