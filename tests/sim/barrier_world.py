@@ -2,7 +2,8 @@
 
 Rows and barriers lie in channels between them, each in order; barriers come twice, are lost, or one
 of an older checkpoint comes again. Consumers are the sinks. A checkpoint that is restored must be
-one cut through all tasks: each has just the rows that sources had put out before it.
+one cut through all tasks: each has just the rows that sources had put out before it, counted or in
+flight. Of some seeds checkpoints are unaligned after a while, or from their beginning.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipes import Item, Mark
 from fabric.agent.stream_tasks.channels import ChannelEvent, Channels, EdgeEnd, EdgeRows
+from fabric.agent.stream_tasks.inbox import Inbox
 from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.checkpoint.manifest import FINAL, Declined, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.coordinator.core import effects as fx
 from fabric.flight.header import Event
 
-from .checkpoint_world import NODE, Task, World
+from .checkpoint_world import CONFIG, NODE, Task, World
 
 N_SOURCES, N_CONSUMERS = 2, 2
 
@@ -32,8 +34,10 @@ class Consumer(Task):
     """It keeps how many rows of each source it had, and what it will put out."""
 
     channels: Channels = field(kw_only=True)
+    inbox: Inbox = field(kw_only=True)
     counts: dict[str, int] = field(kw_only=True)
     rows: list[tuple[int, int]] = field(default_factory=list)
+    inflight: list[tuple[int, int]] = field(default_factory=list)
 
     def prepare(self, checkpoint: int) -> None:
         if self.rows:
@@ -42,7 +46,7 @@ class Consumer(Task):
             self.rows = []
 
     def ack(self, checkpoint: int) -> SnapshotAck:
-        state = ((f"c{self.number}", json.dumps(self.counts).encode()),)
+        state = ((f"c{self.number}", json.dumps([self.counts, self.inflight]).encode()),)
         snapshot = TaskSnapshot(
             NODE, self.number, self.attempt, range(1), (), state, tuple(self.pending)
         )
@@ -64,6 +68,7 @@ class BarrierWorld(World):
 
     def __init__(self, seed: int) -> None:
         self.channels: dict[tuple[int, int], deque[Item]] = {}
+        self.config = replace(CONFIG, unaligned_after_s=(0, 4, 60)[seed % 3])
         super().__init__(seed, n_tasks=N_SOURCES + N_CONSUMERS, last=60)
 
     def step(self) -> None:
@@ -88,15 +93,20 @@ class BarrierWorld(World):
         for number, position in enumerate(positions):
             self.tasks[number] = Source(number=number, position=position, **own)
         for number in range(N_SOURCES, self.n_tasks):
-            counts = json.loads(at.get(f"c{number}", b"{}"))
+            counts, inflight = json.loads(at.get(f"c{number}", b"[{}, []]"))
             for source, position in enumerate(positions):
-                had = sum(consumer_of(source, row) == number for row in range(position))
-                assert counts.get(str(source), 0) == had, "a checkpoint that is no cut"
+                expected = [row for row in range(position) if consumer_of(source, row) == number]
+                flying = [row for its, row in inflight if its == source]
+                had = counts.get(str(source), 0)
+                assert expected[had:] == flying, "a checkpoint that is no cut"
             align = Channels(
                 {0: range(N_SOURCES)}, has_sources=False, held_bytes_max=1 << 20, restored=taken
             )
+            inbox = Inbox(align, 1 << 20)
+            inbox.add((0, Rows(source, row_of(source, row))) for source, row in inflight)
+            self.happened["restored in flight"] += len(inflight)
             self.tasks[number] = Consumer(
-                number=number, position=0, channels=align, counts=counts, **own
+                number=number, position=0, channels=align, inbox=inbox, counts=counts, **own
             )
         self.channels = {
             (s, c): deque() for s in range(N_SOURCES) for c in range(N_SOURCES, self.n_tasks)
@@ -116,7 +126,7 @@ class BarrierWorld(World):
         task = self.rng.choice(sources)
         if task.position < task.last:
             place = (task.number, consumer_of(task.number, task.position))
-            row = pa.record_batch({"source": [task.number], "row": [task.position]})
+            row = row_of(task.number, task.position)
             self.channels[place].append(Rows(task.number, row))
             task.position += 1
         elif task.final is None:
@@ -137,8 +147,12 @@ class BarrierWorld(World):
         elif kind == "complete":
             task.pending = [h for h in task.pending if h.checkpoint > checkpoint]
         elif kind == "aborted" and isinstance(task, Consumer):
+            task.inbox.aborted(checkpoint)
+            self.end_recording(task)
             self.follow(task, task.channels.aborted(checkpoint))
-        elif kind == "trigger" and checkpoint > task.taken and task.final is None:
+        elif kind == "unaligned" and isinstance(task, Consumer):
+            self.skip_alignment(task, checkpoint)
+        elif kind in ("trigger", "unaligned") and checkpoint > task.taken and task.final is None:
             task.taken = checkpoint
             self.send_barriers(number, checkpoint)
             self.up.append(task.ack(checkpoint))
@@ -160,15 +174,43 @@ class BarrierWorld(World):
             channel.extend(Mark(source, Event.BARRIER, number) for number in numbers)
 
     def flow(self) -> None:
-        """A consumer takes the next item of a channel."""
+        """A consumer takes the next item of a channel, and perhaps works on what it has."""
         full = [place for place, channel in sorted(self.channels.items()) if channel]
-        if not full:
+        if full:
+            source, number = self.rng.choice(full)
+            task = self.tasks[number]
+            assert isinstance(task, Consumer)
+            task.inbox.add([(0, self.channels[source, number].popleft())])
+            self.end_recording(task)
+        for task in list(self.tasks.values()):
+            if isinstance(task, Consumer) and task.inbox.waits and self.rng.random() < 0.15:
+                self.follow(task, task.channels.items(task.inbox.take()))
+
+    def skip_alignment(self, task: Consumer, checkpoint: int) -> None:
+        if task.final is not None:
             return
-        source, number = self.rng.choice(full)
-        item = self.channels[source, number].popleft()
-        task = self.tasks[number]
-        assert isinstance(task, Consumer)
-        self.follow(task, task.channels.item(0, item))
+        declined, recording = task.inbox.skip_alignment(checkpoint)
+        self.follow(task, iter(declined))
+        if recording is None:
+            return
+        self.happened["unaligned"] += 1
+        task.inbox.give_up("a newer checkpoint began")
+        self.end_recording(task)
+        task.prepare(checkpoint)
+        self.prepared |= {h.data for h in task.pending}
+        task.inbox.record(recording)
+        self.end_recording(task)
+
+    def end_recording(self, task: Consumer) -> None:
+        if (recording := task.inbox.recorded()) is None:
+            return
+        if recording.failed:
+            self.follow(task, iter([DeclineSnapshot(recording.checkpoint, recording.failed)]))
+            return
+        batches = [batch for rows in recording.rows.values() for batch in rows]
+        task.inflight = [(b["source"][0].as_py(), b["row"][0].as_py()) for b in batches]
+        self.up.append(task.ack(recording.checkpoint))
+        task.inflight = []
 
     def follow(self, task: Consumer, events: Iterator[ChannelEvent]) -> None:
         for event in events:
@@ -197,6 +239,10 @@ class BarrierWorld(World):
         for handle in self.published:
             found.update(tuple(row) for row in json.loads(handle)[1])
         return found
+
+
+def row_of(source: int, row: int) -> pa.RecordBatch:
+    return pa.record_batch({"source": [source], "row": [row]})
 
 
 def consumer_of(source: int, row: int) -> int:

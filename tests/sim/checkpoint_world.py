@@ -72,6 +72,8 @@ class World:
     n_sources = 3
     """Tasks from there on read no source."""
 
+    config = CONFIG
+
     def __init__(self, seed: int, *, n_tasks: int = 3, last: int = 80) -> None:
         self.rng = Random(seed)
         self.now, self.epoch, self.attempt = 0.0, 1, 0
@@ -101,7 +103,7 @@ class World:
 
     def coordinator(self) -> Checkpoints:
         return Checkpoints(
-            JOB, (), CONFIG, state=JOB, epoch=self.epoch, wall_s=lambda now: now + 1e9,
+            JOB, (), self.config, state=JOB, epoch=self.epoch, wall_s=lambda now: now + 1e9,
             refuse=lambda why: self.refused.update([why]),
         )  # fmt: skip
 
@@ -254,7 +256,7 @@ class World:
             task.last = task.position
         if kind == "complete":
             task.pending = [h for h in task.pending if h.checkpoint > checkpoint]
-        if kind != "trigger" or checkpoint <= task.taken or task.final is not None:
+        if kind not in ("trigger", "unaligned") or checkpoint <= task.taken or task.final is not None:
             return
         task.taken = checkpoint
         if self.chance(0.05):
@@ -302,9 +304,10 @@ class World:
         match effect:
             case fx.Persist(writes=writes):
                 self.commit(writes)
-            case fx.TriggerSources(checkpoint=n, tasks=tasks):
+            case fx.TriggerSources(checkpoint=n, tasks=tasks, unaligned=unaligned):
                 assert b"%d" % n == self.rows[f"{JOB}/last"], "told before it was written down"
-                self.down += [("trigger", number, n) for _, number in tasks]
+                kind = "unaligned" if unaligned else "trigger"
+                self.down += [(kind, number, n) for _, number in tasks]
             case fx.DrainSources(tasks=tasks):
                 assert f"{JOB}/drain" in self.rows, "told before it was written down"
                 self.happened["drained"] += 1

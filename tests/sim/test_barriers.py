@@ -20,5 +20,7 @@ def test_every_row_is_published_once(seeds: range) -> None:
     if len(seeds) > 1:
         for what in ("lost", "doubled", "late"):
             assert happened[f"barrier {what}"], f"{what} never happened: {happened}"
+        for what in ("unaligned", "restored in flight"):
+            assert happened[what], f"{what} never happened: {happened}"
         for what in ("declined", "crash", "lost", "restore", "ended"):
             assert happened[what], f"{what} never happened: {happened}"
