@@ -256,7 +256,11 @@ class World:
             task.last = task.position
         if kind == "complete":
             task.pending = [h for h in task.pending if h.checkpoint > checkpoint]
-        if kind not in ("trigger", "unaligned") or checkpoint <= task.taken or task.final is not None:
+        if (
+            kind not in ("trigger", "unaligned")
+            or checkpoint <= task.taken
+            or task.final is not None
+        ):
             return
         task.taken = checkpoint
         if self.chance(0.05):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from fabric.config import CheckpointConfig
@@ -59,6 +60,7 @@ class RescaleWorld:
 
     def __init__(self, seed: int) -> None:
         self.scheduler, self.trace = Scheduler(seed), Trace()
+        self._checkpoint = replace(CHECKPOINT, unaligned_after_s=(0, 0.4, 30)[seed % 3])
         self.rng, self.happened = self.scheduler.rng, Counter[str]()
         n_held = self.rng.choice((0, 1, 1, 3, 4))
         most = [100 if n < n_held else 25 for n in range(N_SPLITS)]
@@ -143,7 +145,7 @@ class RescaleWorld:
         graph, fragments = planned(FIRST)
         made = JobSubmitted(
             job_id=JOB, name="a stream", client_key="key", graph=graph, fragments=fragments,
-            schema=b"", wall_s=WALL_S, checkpoint=CHECKPOINT, plan=b"plan", parallelism=FIRST,
+            schema=b"", wall_s=WALL_S, checkpoint=self._checkpoint, plan=b"plan", parallelism=FIRST,
         )  # fmt: skip
         with suppress(PeerLostError):  # agents that are gone by now
             self._handle(made)

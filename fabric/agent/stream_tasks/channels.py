@@ -62,9 +62,7 @@ class EdgeEnd:
     edge: int
 
 
-ChannelEvent = (
-    EdgeRows | EdgeWatermark | EdgeEnd | TakeSnapshot | SkipAlignment | DeclineSnapshot
-)
+ChannelEvent = EdgeRows | EdgeWatermark | EdgeEnd | TakeSnapshot | SkipAlignment | DeclineSnapshot
 """What a task does next; of a barrier, what its alignment says."""
 
 

@@ -29,7 +29,7 @@ from fabric.coordinator.core.events import (
 from fabric.errors import DataError, StorageError
 from fabric.operators.snapshots import N_KEY_GROUPS, key_groups
 from tests.support.sim.invariants import Violation
-from tests.support.sim.stream_plan import COUNT, OUT, SCAN, Row, key_of
+from tests.support.sim.stream_plan import COUNT, OUT, PLACES, SCAN, Row, key_of
 
 Change = tuple[int, int, int, int]
 """A row, its key, and how many rows of this key there are with it."""
@@ -160,17 +160,22 @@ class Outside:
     # ---- what must hold
 
     def _check_cut(self, manifest: Manifest) -> None:
-        """It holds the rows before its positions: counted, and seen when it is published."""
+        """It holds the rows before its positions: in flight, or counted, and seen then."""
         at = {int(split): int(place) for split, place in manifest.positions(SCAN).items()}
         n_splits = len(self.source.ends)
         check(sorted(at) == list(range(n_splits)), f"splits are missing: only {at}")
         check(len(_positions(manifest, SCAN)) == n_splits, "two tasks have the same split")
         before = {(split, row) for split, place in at.items() for row in range(place)}
+        texts = [text for task in manifest.inflight() for _, text in task.positions]
+        inflight = [divmod(int(text.partition(b":")[2]), PLACES) for text in texts]
+        check(len(set(inflight)) == len(inflight), "a row is in flight twice")
+        check(before.issuperset(inflight), "a row is in flight that was not read")
+        n_left = sum(self.source.ends) - len(before)
+        before.difference_update(inflight)
         prepared = [row for h in manifest.handles().get(OUT, ()) for row in self._rows_of(h)]
         seen = sorted([*self.rows, *prepared])
         check(seen == sorted(before), "what will be seen is not what was read")
         groups = [t.key_groups for t in manifest.of_node(COUNT)]
-        n_left = sum(self.source.ends) - len(before)
         if not n_left and sum(map(len, groups)) < N_KEY_GROUPS:
             return  # tasks that have ended keep no counts
         check(groups == [key_groups(n, len(groups)) for n in range(len(groups))], f"{groups}")

@@ -23,6 +23,8 @@ from fabric.plan.targets import GateTarget
 SCAN, COUNT, OUT = "scan", "count", "out"
 """The paths of the steps that keep something."""
 N_SPLITS, N_KEYS = 4, 16
+PLACES = 1 << 20
+"""More than there are rows in a split: a row travels as one number."""
 Row = tuple[int, int]
 """The split, and the row's place in it."""
 

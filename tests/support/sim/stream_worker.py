@@ -20,24 +20,30 @@ from fabric.agent.attempts import TaskSpec
 from fabric.agent.events import TaskEnd
 from fabric.agent.pipes import Item, Mark
 from fabric.agent.stream_tasks.channels import ChannelEvent, Channels, EdgeEnd, EdgeRows
+from fabric.agent.stream_tasks.inbox import Inbox
 from fabric.agent.stream_tasks.mailbox import Order
 from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.checkpoint.codec import encode_snapshot_ack
-from fabric.checkpoint.manifest import FINAL, SinkHandle, SnapshotAck, TaskSnapshot
+from fabric.checkpoint.manifest import (
+    FINAL,
+    INFLIGHT,
+    Manifest,
+    SinkHandle,
+    SnapshotAck,
+    TaskSnapshot,
+)
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import ExternalError, PeerLostError
 from fabric.flight.header import Event
 from fabric.operators.snapshots import N_KEY_GROUPS, key_groups
 from tests.support.sim.stream_outside import Change, check
-from tests.support.sim.stream_plan import COUNT, OUT, SCAN, Row, group_of, key_of
+from tests.support.sim.stream_plan import COUNT, OUT, PLACES, SCAN, Row, group_of, key_of
 
 if TYPE_CHECKING:
     from tests.support.sim.stream_agent import StreamAgent
 
 STEP_S = (0.05, 0.25)
-PLACES = 1 << 20
-"""More than there are rows in a split: a row travels as one number."""
 PATIENCE_S = 6.0
 """How long a task waits for producers that do not begin."""
 
@@ -74,6 +80,8 @@ class StreamWorker:
             has_sources=bool(spec.assignment.scans), held_bytes_max=1 << 20,
             restored=spec.deploy.stream.checkpoint,
         )  # fmt: skip
+        self._inbox = Inbox(self._channels, 1 << 20)
+        self._inflight: dict[str, dict[str, bytes]] = {}
         self._groups = key_groups(spec.id.task, spec.n_tasks)
         self._orders: list[Order] | None = []
         """Those that came before it has begun."""
@@ -100,12 +108,16 @@ class StreamWorker:
             self._orders.append(order)
             return
         match order:
+            case pb.TriggerCheckpoint(checkpoint=checkpoint, unaligned=True):
+                self._skip_alignment(checkpoint)
             case pb.TriggerCheckpoint(checkpoint=checkpoint):
                 if self._open_splits():
                     self._follow(self._channels.trigger(checkpoint))
             case pb.CheckpointEnded(checkpoint=checkpoint, complete=True):
                 self._handles = [h for h in self._handles if h.checkpoint > checkpoint]
             case pb.CheckpointEnded(checkpoint=checkpoint):
+                self._inbox.aborted(checkpoint)
+                self._end_recording()
                 self._follow(self._channels.aborted(checkpoint))
 
     def _begin(self) -> None:
@@ -119,10 +131,29 @@ class StreamWorker:
             counts = [one for task in manifest.of_node(COUNT) for one in task.positions]
             owned = ((int(k), int(n)) for k, n in counts if group_of(int(k)) in self._groups)
             self._counts = dict(owned)
+        if manifest is not None:
+            self._restore_inflight(manifest)
         orders, self._orders = self._orders or [], None
         for order in orders:
             self.order(order)
         self._step()
+
+    def _restore_inflight(self, manifest: Manifest) -> None:
+        """Rows in flight come first: over their edge, or where there is none, to the count."""
+        edges = {edge.node_path: edge for edge in self._inputs}
+        for snapshot in manifest.inflight():
+            edge = edges.get(snapshot.node.removesuffix(INFLIGHT))
+            for _, data in snapshot.positions:
+                producer, row = map(int, data.split(b":"))
+                if group_of(key_of(divmod(row, PLACES))) not in self._groups:
+                    continue
+                self._outside.happened["restored in flight"] += 1
+                if edge is None and not self._outputs:
+                    self._count([divmod(row, PLACES)])
+                elif edge is not None:
+                    number = producer % len(edge.producers)
+                    batch = pa.RecordBatch.from_arrays([pa.array([row])], names=["row"])
+                    self._inbox.add([(edge.edge, Rows(number, batch))])
 
     def _open_splits(self) -> list[int]:
         ended = self._outside.source.has_ended
@@ -151,9 +182,12 @@ class StreamWorker:
         for edge in self._inputs:
             ring = self.pipes.ring(edge.edge, self.spec.id.task)
             for _ in range(self._rng.randint(0, len(ring))):
-                self._follow(self._channels.item(edge.edge, ring.popleft()))
+                self._inbox.add([(edge.edge, ring.popleft())])
+        self._end_recording()
+        if self._rng.random() < 0.6:
+            self._follow(self._channels.items(self._inbox.take()))
         was_open = bool(self._open_splits())
-        if was_open and not self._channels.sources_held:
+        if was_open and not self._channels.sources_held and not self._inbox.records:
             self._read()
         if was_open and not self._open_splits():
             self._follow(self._channels.sources_ended())
@@ -263,6 +297,36 @@ class StreamWorker:
             self._say(pb.Checkpointed(key=self.spec.key, checkpoint=checkpoint, ack=ack))
         self._mark(Event.BARRIER, checkpoint)
 
+    def _skip_alignment(self, checkpoint: int) -> None:
+        declined, recording = self._inbox.skip_alignment(checkpoint)
+        self._follow(iter(declined))
+        if recording is None:
+            return
+        self._outside.happened["unaligned"] += 1
+        self._inbox.give_up("a newer checkpoint began")
+        self._end_recording()
+        self._prepare(checkpoint)
+        self._mark(Event.BARRIER, checkpoint)
+        self._inbox.record(recording)
+        self._end_recording()
+
+    def _end_recording(self) -> None:
+        """Say what is in the snapshot: nothing has been worked on since."""
+        if (recording := self._inbox.recorded()) is None:
+            return
+        if recording.failed:
+            self._decline(recording.checkpoint, recording.failed)
+            return
+        paths = {edge.edge: edge.node_path for edge in self._inputs}
+        for (edge, producer), batches in recording.rows.items():
+            found = self._inflight.setdefault(f"{paths[edge]}{INFLIGHT}", {})
+            for row in (row for batch in batches for row in batch.column(0).to_pylist()):
+                found[f"{len(found):06d}"] = b"%d:%d" % (producer, row)
+        ack = encode_snapshot_ack(self._ack(recording.checkpoint))
+        self._inflight = {}
+        checkpoint = recording.checkpoint
+        self._say(pb.Checkpointed(key=self.spec.key, checkpoint=checkpoint, ack=ack))
+
     def _decline(self, checkpoint: int, reason: str) -> None:
         error = to_detail(ExternalError(reason))
         self._say(pb.Checkpointed(key=self.spec.key, checkpoint=checkpoint, declined=error))
@@ -280,7 +344,7 @@ class StreamWorker:
 
     def _ack(self, checkpoint: int) -> SnapshotAck:
         """Of what it has: a task that has ended keeps no counts."""
-        kept: dict[str, dict[str, bytes]] = {}
+        kept = dict(self._inflight)
         if self._positions:
             kept[SCAN] = {f"{split}": b"%d" % at for split, at in self._positions.items()}
         if not self._outputs:
