@@ -59,12 +59,15 @@ def tasks_table(tasks: Iterable[pb.TaskStatus]) -> Table:
 
 def checkpoints_table(checkpoints: Iterable[pb.CheckpointStatus]) -> Table:
     """One line a checkpoint."""
-    made = table("checkpoint >", "state", "begun", "seconds >", "bytes >", "files >", "reason")
+    made = table(
+        "checkpoint >", "state", "begun", "seconds >", "bytes >", "files >", "in flight >", "reason"
+    )
     for one in checkpoints:
+        inflight = f"{one.inflight_bytes:,}" if one.unaligned else ""
         begun = datetime.fromtimestamp(one.begun_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
         add(
             made, str(one.checkpoint), one.state, begun, f"{one.seconds:.3f}", f"{one.bytes:,}",
-            str(one.files), one.reason,
+            str(one.files), inflight, one.reason,
         )  # fmt: skip
     return made
 

@@ -122,11 +122,10 @@ class Session(Readers, Inventory, ABC):
     ) -> Session:
         """How streams submitted from now on keep their state, and are checkpointed.
 
-        What is None stays as it was, at first as the coordinator has it
-        (`fabric.config.CheckpointConfig` says what each means). Checkpoints lie in `folder`, a
-        folder a job, at first in ``checkpoints`` of ``FABRIC_HOME`` (``~/.fabric``); every agent
-        must see it. When an embedded session is closed, those of jobs stay that failed or still
-        ran; `fabric checkpoints --folder` lists them.
+        What is None stays as it was, at first as the coordinator has it; see `CheckpointConfig`.
+        Checkpoints lie in `folder`, a folder a job, at first in ``checkpoints`` of ``FABRIC_HOME``
+        (``~/.fabric``); every agent must see it. When an embedded session is closed, those of jobs
+        stay that failed or still ran; `fabric checkpoints --folder` lists them.
 
         >>> import fabric
         >>> with fabric.connect() as session:

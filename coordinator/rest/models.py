@@ -226,6 +226,8 @@ class Checkpoint(_Told):
     bytes: int
     files: int
     reason: str
+    unaligned: bool
+    inflight_bytes: int
 
 
 class Savepoint(_Told):

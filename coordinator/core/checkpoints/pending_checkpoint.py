@@ -102,7 +102,7 @@ class RunningTasks:
 
     def unfinished(self) -> frozenset[Key]:
         """All tasks that have not ended."""
-        return self.runs.keys() - self._completed.finals.keys()
+        return frozenset(self.runs.keys() - self._completed.finals.keys())
 
     def all_ended(self) -> bool:
         """Whether every task of the run has said its last word."""
