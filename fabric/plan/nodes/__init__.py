@@ -133,7 +133,9 @@ NODES: tuple[type[Node], ...] = (
     WithColumns,
 )
 """All nodes."""
-ROW_BY_ROW: tuple[type[Node], ...] = tuple(kind for kind in NODES if kind.LOOKS_AT_ROWS and kind.N_INPUTS)
+ROW_BY_ROW: tuple[type[Node], ...] = tuple(
+    kind for kind in NODES if kind.LOOKS_AT_ROWS and kind.N_INPUTS
+)
 """Those that make rows of each row of their input alone."""
 Keyed = Groups | KeyedProcess
 """Nodes that hold state by key."""
