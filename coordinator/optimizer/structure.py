@@ -6,7 +6,8 @@ are. Constants count by their text and type: -0.0 and 0.0 differ, which ``==`` w
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from dataclasses import fields
 
 from fabric.plan import nodes as n
 from fabric.plan.expr import (
@@ -105,21 +106,25 @@ def _settings(node: n.Node) -> Hashable:
             return source, schema, columns, limit
         case n.StageInput(edge=edge):
             return edge
-        case n.WithColumns(replace=replace):
-            return replace
         case n.Aggregate(keys=keys, phase=phase):
             return len(keys), phase
         case n.Join(how=how, suffix=suffix, strategy=strategy, left_keys=keys):
             return how, suffix, strategy, len(keys)
-        case n.Explode(column=column, outer=outer, position=position):
-            return column, outer, position
         case n.Sort(keys=keys):
             return _orders(keys)
-        case n.Limit(n=number, offset=offset):
-            return number, offset
         case n.Exchange(kind=kind, keys=names, n_partitions=n_partitions, mode=mode):
             return kind, names, n_partitions, mode
         case n.Sink():
             return id(node)
         case _:
-            return id(node) if node.OF_STREAM else ()
+            return id(node) if node.OF_STREAM else tuple(_fields(node))
+
+
+def _fields(node: n.Node) -> Iterator[Hashable]:
+    """The values of all fields of a node that are neither inputs nor expressions."""
+    for field in fields(node):
+        value = getattr(node, field.name)
+        parts = value if isinstance(value, tuple) else (value,)
+        is_input = any(isinstance(part, n.Node) for part in parts)
+        if field.name not in ("path", *node.EXPRESSIONS) and not is_input:
+            yield value

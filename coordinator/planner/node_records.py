@@ -33,7 +33,6 @@ from fabric.plan.nodes import (
     StageInput,
     StreamAggregate,
     StreamScan,
-    TopN,
     Watermark,
     WithColumns,
 )
@@ -145,7 +144,7 @@ def _schema(node: Node) -> str:
             return ", ".join(_arguments(_bare(agg), source) for agg in node.aggs)
         case Deduplicate(keep="first", by=""):
             return ""  # keys are all that is kept
-        case TopN() | Deduplicate() | Sink():
+        case Groups() | Sink():
             return _columns(schema_of(node.input))
     return ""
 

@@ -30,6 +30,7 @@ from fabric.coordinator.planner.streams.hidden import with_hidden
 from fabric.coordinator.planner.streams.keyed import plan_keyed, plan_lookup, plan_side
 from fabric.errors import InternalError
 from fabric.plan.expr import kept_names, output_name
+from fabric.plan.node import Unary
 from fabric.plan.nodes import (
     Aggregate,
     AssignWindows,
@@ -155,7 +156,7 @@ class _Planner:
         match node:
             case Scan() | StreamScan():
                 return self._scan(node)
-            case Filter() | Select() | WithColumns() | Explode():
+            case Unary(LOOKS_AT_ROWS=True):
                 return _narrow(node, self._spread(node, below[0]))
             case Aggregate():
                 n = self._n(node, below[0].n)
@@ -321,7 +322,7 @@ class _Planner:
         return Flow(replace(node, input=flow.node), flow.n)
 
 
-def _narrow(node: Filter | Select | WithColumns | Explode, flow: Flow) -> Flow:
+def _narrow(node: Unary, flow: Flow) -> Flow:
     """A row by row operator in the stage of its input."""
     moved = replace(node, input=flow.node)
     match node:
@@ -334,8 +335,10 @@ def _narrow(node: Filter | Select | WithColumns | Explode, flow: Flow) -> Flow:
         case Explode(column=column):
             kept = [name for name, _ in flow.keys or () if name != column]
             return flow.renamed(moved, {name: name for name in kept})
-        case _:
+        case Filter():
             return flow.over(moved)
+        case _:  # it may have changed any column
+            return flow.renamed(moved, {})
 
 
 def _first(limit: Limit, source: Node) -> Limit:

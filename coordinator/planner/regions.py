@@ -18,30 +18,18 @@ from fabric.coordinator.planner.stages import RESULT, Edge, EdgeMode, StageGraph
 from fabric.errors import PlanError
 from fabric.plan.nodes import (
     NODES,
+    ROW_BY_ROW,
     ExchangeMode,
-    Explode,
-    Filter,
     Limit,
     Node,
-    Select,
     Sink,
     StageInput,
     Union,
-    WithColumns,
 )
 from fabric.plan.walk import walk
 
 _OF_STREAM = tuple(kind for kind in NODES if kind.OF_STREAM)
-_CHAINABLE: tuple[type[Node], ...] = (
-    Filter,
-    Select,
-    WithColumns,
-    Explode,
-    Union,
-    Limit,
-    StageInput,
-    *_OF_STREAM,
-)
+_CHAINABLE: tuple[type[Node], ...] = (*ROW_BY_ROW, Union, Limit, StageInput, *_OF_STREAM)
 
 
 def edge_modes(

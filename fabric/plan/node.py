@@ -57,7 +57,7 @@ class Node(_Memo, ABC):
     EXPRESSIONS: ClassVar[tuple[str, ...]] = ()
     """The fields with expressions, in reading order: one, none, or a tuple of them or of keys."""
     LOOKS_AT_ROWS: ClassVar[bool] = False
-    """Whether it looks at each row alone; more tasks of it means sending rows."""
+    """Whether it makes rows of each row alone: it runs where its input is, rows as they come."""
     HOLDS_ROWS: ClassVar[bool] = False
     """Whether whole rows of its inputs are sent or held, so that each column of them costs."""
     OF_STREAM: ClassVar[bool] = False

@@ -24,23 +24,20 @@ from fabric.coordinator.planner.joins import MAY_BE_SENT
 from fabric.coordinator.planner.stages import Stage, StageGraph
 from fabric.plan.expr import Udf
 from fabric.plan.nodes import (
+    ROW_BY_ROW,
     Aggregate,
     Distinct,
-    Explode,
-    Filter,
     Join,
     Limit,
     Node,
-    Select,
     Sink,
     Sort,
     StageInput,
-    WithColumns,
 )
 from fabric.plan.walk import walk, walk_expr
 
 Cut = Aggregate | Distinct
-_ROW_BY_ROW = Filter | Select | WithColumns | Explode | Sink
+_THROUGH: tuple[type[Node], ...] = (*ROW_BY_ROW, Sink, StageInput)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ def dealing(graph: StageGraph, stage: Stage, edge: int) -> Dealing | None:
         if not below and not (isinstance(node, StageInput) and node.edge == edge):
             continue
         touched.add(id(node))
-        if isinstance(node, _ROW_BY_ROW | StageInput):
+        if isinstance(node, _THROUGH):
             continue
         if cut is not None or len(below) > 1:
             return None

@@ -16,23 +16,20 @@ from dataclasses import replace
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.stages import EdgeKind
 from fabric.plan.nodes import (
+    ROW_BY_ROW,
     Branches,
-    Explode,
-    Filter,
     Keyed,
     LookupJoin,
     Node,
-    Select,
     Sink,
     StageInput,
     StreamScan,
     Watermark,
-    WithColumns,
     branch_side,
 )
 from fabric.plan.walk import rewrite, walk
 
-_BY_SPLIT = (Filter, Select, WithColumns, Explode, LookupJoin)
+_BY_SPLIT: tuple[type[Node], ...] = (*ROW_BY_ROW, LookupJoin)
 """Steps after which rows are still told apart by the split they came from."""
 
 

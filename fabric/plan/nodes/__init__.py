@@ -52,6 +52,7 @@ __all__ = [
     "EMIT_US",
     "NODES",
     "ON_CLOSE",
+    "ROW_BY_ROW",
     "Aggregate",
     "AggregatePhase",
     "AssignWindows",
@@ -132,6 +133,10 @@ NODES: tuple[type[Node], ...] = (
     WithColumns,
 )
 """All nodes."""
+ROW_BY_ROW: tuple[type[Node], ...] = tuple(
+    kind for kind in NODES if kind.LOOKS_AT_ROWS and kind.N_INPUTS
+)
+"""Those that make rows of each row of their input alone."""
 Keyed = Groups | KeyedProcess
 """Nodes that hold state by key."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -23,6 +25,7 @@ from fabric.plan.expr import (
     SortKey,
     Udf,
 )
+from fabric.plan.node import Columns, Unary
 from fabric.plan.nodes import (
     Aggregate,
     Explode,
@@ -94,3 +97,26 @@ def test_nodes(p: SimpleNamespace) -> None:
     t = p.table()
     assert number(Sink(t, GateTarget("g"))) != number(Sink(t, GateTarget("g")))
     assert number(Limit(t, 1, path="x")) == number(Limit(t, 1, path="y"))
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Unary):
+    """A node that nobody has named in `structure.py`."""
+
+    exprs: tuple[Expr, ...]
+    n: int
+
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("exprs",)
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        raise NotImplementedError
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+
+def test_a_new_node_differs_by_its_fields(p: SimpleNamespace) -> None:
+    """Else two that are alike but for a setting would be computed once."""
+    known, t, exprs = Structure(), p.table(), (Column("a"),)
+    assert known.node(Repeat(t, exprs, 2), (0,)) != known.node(Repeat(t, exprs, 3), (0,))
+    assert known.node(Repeat(t, exprs, 2), (0,)) == known.node(Repeat(t, exprs, 2, path="x"), (0,))

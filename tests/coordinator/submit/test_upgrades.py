@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -22,10 +22,13 @@ from fabric.coordinator.submit.upgrade_rules import RULES
 from fabric.coordinator.submit.upgrades import Upgrade, upgrade
 from fabric.errors import PlanError
 from fabric.plan.check import check
-from fabric.plan.nodes import Plan, Sink, StreamScan, Union
+from fabric.plan.expr import Expr
+from fabric.plan.node import Columns
+from fabric.plan.nodes import Node, Plan, Sink, StreamScan, TopN, Union
+from fabric.plan.nodes.groups import Groups, Late
 from fabric.plan.sources import GeneratorStream, Split
 from fabric.plan.targets import KafkaTarget, StreamFileTarget, Target
-from fabric.plan.walk import walk
+from fabric.plan.walk import rewrite, walk
 
 FILE = FileRecord("rows", 1, 1)
 
@@ -313,6 +316,40 @@ def test_parts_without_a_rule_must_stay() -> None:
             old = manifest_of((node,))
             (change,) = upgrade(old, (replace(node, parts=other),), {}).changes
             assert change.what == "refused", (part, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Newest(Groups):
+    """A step that no rule and no record knows by name."""
+
+    keys: tuple[Expr, ...]
+    closes: str = ""
+    lateness_us: int = 0
+    late: Late = "drop"
+    kinds: bool = False
+
+    WIRE: ClassVar[str] = "newest"
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        return [(field.name, field.type) for field in inputs[0]]
+
+    def text(self) -> str:
+        return ".newest()"
+
+
+def test_a_new_step_keeps_the_columns_of_its_input() -> None:
+    """Else rows of another type would be restored into it."""
+
+    def newest(node: Node) -> Node:
+        return Newest(node.input, node.keys, path=node.path) if isinstance(node, TopN) else node
+
+    graph = graph_of(rows().top_n(3, by="value", keys="key").named("best").changes())
+    stages = tuple(replace(each, root=rewrite(each.root, newest)) for each in graph.stages)
+    (node,) = (n for n in node_records(replace(graph, stages=stages)) if n.kind == "newest")
+    old = manifest_of((replace(node, schema=node.schema.replace("value: int64", "value: string")),))
+    (change,) = upgrade(old, (node,), {}).changes
+    assert change.what == "refused"
+    assert "the columns of what it keeps was" in change.why
 
 
 def test_a_name_alone_makes_no_difference() -> None:

@@ -166,6 +166,7 @@ def _order(rng: Random, node: Node) -> tuple[SortKey, ...]:
 
 FIELDS: dict[str, Callable[[Random, Node], object]] = {
     "by: tuple[SortKey, ...]": _order,
+    "column: str": lambda rng, node: rng.choice(schema_of(node).names),
     "keep: Keep": lambda rng, _: rng.choice(["first", "last"]),
     "n: int": lambda rng, _: rng.randint(1, 5),
     "rank: str": lambda rng, node: rng.choice(["", free_name("rank", schema_of(node).names)]),
