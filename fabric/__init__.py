@@ -138,8 +138,8 @@ if TYPE_CHECKING:
     from fabric.clients.job.host import Partition
     from fabric.clients.job.job import Job
     from fabric.clients.session.connect import connect
-    from fabric.clients.session.session import Session
     from fabric.clients.session.kept_state import KeptState
+    from fabric.clients.session.session import Session
     from fabric.clients.session.view import View
     from fabric.errors import FabricError
     from fabric.plan.process import Process, ProcessContext
@@ -196,8 +196,8 @@ _MODULES = {
 
 __all__ = [
     "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "KeptState", "OperatorType",
-    "Partition", "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode", "View",
-    "Window", "__version__", "all", "all_horizontal", "any_horizontal", "any_value",
+    "Partition", "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode",
+    "View", "Window", "__version__", "all", "all_horizontal", "any_horizontal", "any_value",
     "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
     "clients", "coalesce", "col", "collect_list", "concat", "concat_list", "concat_str",
     "concat_ws", "connect", "corr", "count", "count_distinct", "count_if", "count_window",
@@ -209,8 +209,8 @@ __all__ = [
     "max_by", "max_horizontal", "mean", "median", "min", "min_by", "min_horizontal", "n_unique",
     "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
     "read_dataset", "read_flight", "read_ipc", "read_json", "read_kafka", "read_parquet",
-    "read_state", "read_stream", "row_number", "selectors", "sequence", "session", "skewness", "sliding", "spark",
-    "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal", "timestamp_micros",
+    "read_state", "read_stream", "row_number", "selectors", "sequence", "session", "skewness",
+    "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal", "timestamp_micros",
     "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var", "var_pop", "variance",
     "when",
 ]  # fmt: skip

@@ -14,7 +14,16 @@ from typing import Annotated, NoReturn
 import typer
 
 from fabric.clients.cli import (
-    admin, doctor, jobs, options, run, savepoints, serve, states, streams, up,
+    admin,
+    doctor,
+    jobs,
+    options,
+    run,
+    savepoints,
+    serve,
+    states,
+    streams,
+    up,
 )  # fmt: skip
 from fabric.errors import FabricError
 

@@ -42,6 +42,7 @@ def show_state(
     job: Annotated[str, typer.Argument(metavar="JOB", help="Its id.")],
     path: Annotated[str, typer.Argument(metavar="PATH", help="The step, as list shows it.")],
     state: Annotated[str, typer.Argument(metavar="STATE", help="One of several states.")] = "",
+    *,
     key: Annotated[
         list[str] | None,
         typer.Option("--key", help="Only this key: a value for each key column, in order."),

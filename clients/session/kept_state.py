@@ -1,7 +1,7 @@
 """What a stream keeps by key, from a client: rows by key, and all of them as a DataFrame.
 
-One job: `KeptState`, the handle of one state of a job, and `StateHost`, what it asks of its session.
-Rows are those of the newest complete checkpoint: the job is not asked.
+One job: `KeptState`, the handle of one state of a job, and `StateHost`, what it asks of its
+session. Rows are those of the newest complete checkpoint: the job is not asked.
 """
 
 from __future__ import annotations

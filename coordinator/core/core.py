@@ -42,8 +42,8 @@ from fabric.coordinator.core.events import (
 from fabric.coordinator.core.jobs import records
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
-from fabric.coordinator.core.jobs.stream_states import stream_states
 from fabric.coordinator.core.jobs.progress import Progress
+from fabric.coordinator.core.jobs.stream_states import stream_states
 from fabric.coordinator.core.scheduling.slots import slots_for
 from fabric.coordinator.metadata.store import MetadataStore, Write
 from fabric.errors import ConfigError, ExternalError, NotLeaderError

