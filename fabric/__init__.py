@@ -210,9 +210,9 @@ __all__ = [
     "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
     "read_dataset", "read_flight", "read_ipc", "read_json", "read_kafka", "read_parquet",
     "read_state", "read_stream", "row_number", "selectors", "sequence", "session", "skewness",
-    "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal", "timestamp_micros",
-    "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var", "var_pop", "variance",
-    "when",
+    "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal",
+    "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var",
+    "var_pop", "variance", "when",
 ]  # fmt: skip
 
 

@@ -72,9 +72,9 @@ class KeptState:
     ...     job = counts.write_stream(streams.to_blackhole())
     ...     _ = job.savepoint("doc")
     ...     state = job.state("counts")
-    ...     print(state.keys, state.schema.names, [row["key"] for row in state.get(2)])
+    ...     print(state.keys, state.schema.names, state.get(99))
     ...     _ = job.cancel()
-    ['key'] ['key', 'count'] [2]
+    ['key'] ['key', 'count'] []
     """
 
     def __init__(self, session: StateHost, job: str, node: str, name: str = "") -> None:

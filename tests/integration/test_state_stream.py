@@ -21,6 +21,7 @@ import pytest
 import fabric
 from fabric import Job, Session, col, count, streams
 from fabric.checkpoint.storage import FolderStorage
+from fabric.config import StateBackend
 from fabric.errors import DataError, NotFoundError
 from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
@@ -107,9 +108,9 @@ def by_flight(url: str, token: str, *path: str) -> tuple[int, pa.Table]:
 
 
 @pytest.mark.parametrize("engine", ["memory", "arrow"])
-def test_plain_flight_reads_what_duckdb_computes(engine: str, tmp_path: Path) -> None:
+def test_plain_flight_reads_what_duckdb_computes(engine: StateBackend, tmp_path: Path) -> None:
     with fabric.connect(serve=True, parallelism=4) as session:
-        session.checkpoints(interval_s=0.3, folder=tmp_path, state=engine, state_memory="64 KiB")  # type: ignore[arg-type]
+        session.checkpoints(interval_s=0.3, folder=tmp_path, state=engine, state_memory="64 KiB")
         job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
         for _ in range(3):
@@ -125,9 +126,9 @@ def test_plain_flight_reads_what_duckdb_computes(engine: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("engine", ["memory", "arrow"])
-def test_open_windows_have_their_bounds_and_values(engine: str, tmp_path: Path) -> None:
+def test_open_windows_have_their_bounds_and_values(engine: StateBackend, tmp_path: Path) -> None:
     with fabric.connect(serve=True, parallelism=4) as session:
-        session.checkpoints(interval_s=0.3, folder=tmp_path, state=engine, state_memory="64 KiB")  # type: ignore[arg-type]
+        session.checkpoints(interval_s=0.3, folder=tmp_path, state=engine, state_memory="64 KiB")
         job = windows(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
         path = ("state", job.id, "w", "groups")

@@ -77,8 +77,11 @@ def sums(of_window):
     return {key: (len(v), sum(v), sum(v) / len(v)) for key, v in found.items()}
 
 
+def at(value):
+    return round(value.timestamp() * 1e6) if hasattr(value, "timestamp") else value
+
+
 def told(rows, *bounds):
-    at = lambda value: round(value.timestamp() * 1e6) if hasattr(value, "timestamp") else value  # noqa: E731
     return {
         (row["k"], *(at(row[name].replace(tzinfo=UTC)) for name in bounds)): (
             row["n"], row["total"], pytest.approx(row["mean"]),
