@@ -36,6 +36,9 @@ from fabric.operators.kept_states import KeptNode, kept_in, key_groups_of, keys_
 from fabric.plan.codec import decode
 
 WRITER = "state"
+HELD_BYTES = 64 << 20
+"""State whose files have at most so many bytes is made readable at once; else as it is read, and
+the checkpoint may be gone by then."""
 TRIES = 3
 """So often the newest checkpoint is looked up anew, when one is removed while it is read."""
 _PLANS_MAX = 256
@@ -133,10 +136,26 @@ class KeptStates:
             A whole path that names no state, or there is no complete checkpoint yet.
         """
         if len(path) == 4:
-            cut = self.cut(*path[1:])
-            return [(cut.path, self._location(cut))]
+            return [self._held(*path[1:])]
         cuts = self.cuts(path[1] if len(path) > 1 else "")
         return [(cut.path, self._location(cut)) for cut in cuts]
+
+    def _held(self, job: str, node: str, state: str) -> tuple[tuple[str, ...], pb.DatasetLocation]:
+        """A state whose rows can be read for a while, whatever becomes of its checkpoint."""
+        for left in reversed(range(TRIES)):
+            cut = self.cut(job, node, state)
+            location = self._location(cut)
+            if sum(task.n_bytes for task in cut.tasks) > HELD_BYTES:
+                return cut.path, location
+            try:
+                for partition in range(location.n_partitions):
+                    self.wanted(cut.transaction, partition)
+            except NotFoundError:
+                if not left:
+                    raise
+            else:
+                return cut.path, location
+        raise AssertionError("a try returns or raises")
 
     def get(
         self, job: str, node: str, state: str, keys: pa.Table

@@ -20,6 +20,7 @@ import pytest
 
 import fabric
 from fabric import Job, Session, col, count, streams
+from fabric.agent import kept_states
 from fabric.checkpoint.storage import FolderStorage
 from fabric.config import StateBackend
 from fabric.errors import DataError, NotFoundError
@@ -184,4 +185,43 @@ def test_a_job_on_two_agents(two: LocalFabric, tmp_path: Path) -> None:
         assert cells(state.table())
         assert state.get(found["key"][0].as_py())
         assert session.read_state(job, "counts", "groups").count() >= len(found)
+        job.cancel()
+
+
+def test_a_checkpoint_that_is_removed_or_damaged_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_states, "HELD_BYTES", -1)  # as if the state were large
+    with fabric.connect(serve=True, parallelism=4) as session:
+        session.checkpoints(interval_s=0.3, folder=tmp_path)
+        job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
+        wait_for(job)
+        auth = fl.FlightCallOptions(
+            headers=[(b"authorization", f"Bearer {session.token}".encode())]
+        )
+        path = fl.FlightDescriptor.for_path("state", job.id, "counts", "groups")
+        with fl.connect(session.flight_url) as client:
+            old = client.get_flight_info(path, auth)
+            passed = json.loads(old.app_metadata)["version"]
+            while passed in [one.checkpoint for one in job.checkpoints()]:
+                time.sleep(0.1)
+            time.sleep(0.5)  # its files go after it is forgotten
+            with pytest.raises((KeyError, pa.ArrowException), match="ask get_flight_info again"):
+                client.do_get(old.endpoints[0].ticket, auth).read_all()
+        assert job.state("counts").table().num_rows
+        job.stop()
+        for file in tmp_path.rglob("counts.*/*.arrow"):
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 0xFF
+            file.write_bytes(data)
+        with pytest.raises(DataError, match=r"state 'groups' of 'counts' at checkpoint .* damaged"):
+            job.state("counts").table()
+
+
+def test_nothing_is_read_before_the_first_checkpoint(tmp_path: Path) -> None:
+    with fabric.connect(parallelism=4) as session:
+        session.checkpoints(interval_s=60, min_pause_s=60, folder=tmp_path)
+        job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
+        with pytest.raises(NotFoundError, match="no complete checkpoint yet"):
+            session.read_state(job, "counts", "groups")
         job.cancel()
