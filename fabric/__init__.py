@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         read_json,
         read_parquet,
     )
+    from fabric.clients.dataframe.readers.states import read_state
     from fabric.clients.dataframe.readers.tables import (
         date_range,
         from_arrow,
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from fabric.clients.job.host import Partition
     from fabric.clients.job.job import Job
     from fabric.clients.session.connect import connect
+    from fabric.clients.session.kept_state import KeptState
     from fabric.clients.session.session import Session
     from fabric.clients.session.view import View
     from fabric.errors import FabricError
@@ -172,6 +174,8 @@ _WHERE = {
     "Session": "fabric.clients.session.session",
     "StreamOperatorNode": "fabric.clients.graph.operators",
     "View": "fabric.clients.session.view",
+    "KeptState": "fabric.clients.session.kept_state",
+    "read_state": "fabric.clients.dataframe.readers.states",
     "Window": "fabric.clients.dataframe.expressions.over",
     "arrow_udf": "fabric.clients.dataframe.expressions.udf",
     "concat": "fabric.clients.dataframe.frame",
@@ -191,9 +195,9 @@ _MODULES = {
 }
 
 __all__ = [
-    "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "OperatorType", "Partition",
-    "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode", "View",
-    "Window", "__version__", "all", "all_horizontal", "any_horizontal", "any_value",
+    "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "KeptState", "OperatorType",
+    "Partition", "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode",
+    "View", "Window", "__version__", "all", "all_horizontal", "any_horizontal", "any_value",
     "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
     "clients", "coalesce", "col", "collect_list", "concat", "concat_list", "concat_str",
     "concat_ws", "connect", "corr", "count", "count_distinct", "count_if", "count_window",
@@ -205,10 +209,10 @@ __all__ = [
     "max_by", "max_horizontal", "mean", "median", "min", "min_by", "min_horizontal", "n_unique",
     "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
     "read_dataset", "read_flight", "read_ipc", "read_json", "read_kafka", "read_parquet",
-    "read_stream", "row_number", "selectors", "sequence", "session", "skewness", "sliding", "spark",
-    "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal", "timestamp_micros",
-    "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var", "var_pop", "variance",
-    "when",
+    "read_state", "read_stream", "row_number", "selectors", "sequence", "session", "skewness",
+    "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal",
+    "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var",
+    "var_pop", "variance", "when",
 ]  # fmt: skip
 
 

@@ -13,7 +13,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fabric.clients.cli import admin, doctor, jobs, options, run, savepoints, serve, streams, up
+from fabric.clients.cli import (
+    admin,
+    doctor,
+    jobs,
+    options,
+    run,
+    savepoints,
+    serve,
+    states,
+    streams,
+    up,
+)  # fmt: skip
 from fabric.errors import FabricError
 
 _STOPPED = 130
@@ -39,6 +50,7 @@ app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(jobs.checkpoints_app, name="checkpoints")
 app.add_typer(savepoints.savepoints_app, name="savepoints")
 app.add_typer(streams.streams_app, name="streams")
+app.add_typer(states.state_app, name="state")
 app.add_typer(admin.agents_app, name="agents")
 app.command("datasets", short_help="List datasets.")(admin.datasets)
 app.command("top", short_help="Agents, jobs and events, live.")(jobs.top)

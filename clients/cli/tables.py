@@ -18,10 +18,12 @@ from fabric.control.api import STATES
 from fabric.control.datasets import n_lacking, n_replicas
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.table import Table
 
     from fabric.checkpoint.manifest import Manifest
     from fabric.clients.job.savepoint import StreamInfo
+    from fabric.clients.session.kept_state import StateFacts
 
 _TASKS = {
     pb.TASK_UNKNOWN: "waiting", pb.TASK_RUNNING: "running", pb.TASK_FINISHED: "finished",
@@ -125,6 +127,23 @@ def streams_table(streams: Iterable[StreamInfo], now_s: float) -> Table:
         ) if taken_s else ("",) * 4  # fmt: skip
         starts = f"{one.starts:,}" if one.starts else ""
         add(made, one.name, one.state, *known, starts, one.job_id, one.runs_in, one.error)
+    return made
+
+
+def states_table(states: Iterable[StateFacts]) -> Table:
+    """One line a state that can be read."""
+    made = table("job", "path", "state", "checkpoint >", "keys", "columns")
+    for one in states:
+        columns = ", ".join(f"{field.name}: {field.type}" for field in one.schema)
+        add(made, *one.path[1:], str(one.checkpoint), ", ".join(one.keys), columns)
+    return made
+
+
+def rows_table(rows: pa.Table) -> Table:
+    """One line a row of a state."""
+    made = table(*rows.column_names)
+    for row in rows.to_pylist():
+        add(made, *("" if value is None else str(value) for value in row.values()))
     return made
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fabric.clients.job.dry_run import may_change
 from fabric.clients.job.status import JobProgress, Status, headline, html, say_dropped
-from fabric.clients.job.stream_verbs import StreamVerbs
+from fabric.clients.job.stream_verbs import StateWord, StreamVerbs
 from fabric.clients.job.waiting import statuses
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES
@@ -117,8 +117,10 @@ class Job(StreamVerbs):
         return self._status
 
     @property
-    def state(self) -> str:
+    def state(self) -> StateWord:
         """``queued``, ``running``, ``finished``, ``failed``, ``cancelled`` or ``released``.
+
+        Called, it is what a step keeps by key: ``job.state("counts").get(7)``, see `KeptState`.
 
         >>> from fabric import DataFrame
         >>> with DataFrame({"a": [1, 2]}).submit() as job:
@@ -127,7 +129,7 @@ class Job(StreamVerbs):
         >>> job.state
         'released'
         """
-        return STATES.get(self._now().state, "unknown")
+        return StateWord(STATES.get(self._now().state, "unknown"), self.session, self.id)
 
     @property
     def error(self) -> FabricError | None:

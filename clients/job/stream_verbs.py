@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from fabric.checkpoint.manifest import check_savepoint_name
 from fabric.clients.job.dry_run import may_change
@@ -21,6 +21,49 @@ from fabric.ids import new_id
 
 if TYPE_CHECKING:
     from fabric.clients.job.host import JobHost
+    from fabric.clients.session.kept_state import KeptState, StateFacts, StateHost
+
+
+class StateWord(str):
+    """How a job is, as a word; called, the state that one of its steps keeps by key.
+
+    >>> import fabric, tempfile
+    >>> from fabric import streams
+    >>> with fabric.connect() as session:
+    ...     _ = session.checkpoints(folder=tempfile.mkdtemp())
+    ...     rows = streams.generator(rows_per_s=100, session=session).deduplicate("key")
+    ...     job = rows.named("seen").write_stream(streams.to_blackhole())
+    ...     _ = job.savepoint("doc")
+    ...     found = job.state, job.state("seen").keys
+    ...     _ = job.cancel()
+    >>> found
+    ('running', ['key'])
+    """
+
+    _job: str
+    _session: JobHost
+
+    def __new__(cls, word: str, session: JobHost, job: str) -> Self:
+        """Of the job with the id `job`."""
+        made = super().__new__(cls, word)
+        made._session, made._job = session, job
+        return made
+
+    def __call__(self, path: str, name: str = "") -> KeptState:
+        """What the step at `path` keeps by key; `name` where it keeps several states.
+
+        Read as of the newest complete checkpoint, whole or by key; the job is not slowed. See
+        `KeptState` for its rows.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such step or state (the error lists what there is), or no complete
+            checkpoint yet.
+        """
+        from fabric.clients.session.kept_state import KeptState  # for start-up time
+
+        return KeptState(cast("StateHost", self._session), self._job, path, name)
 
 
 class StreamVerbs(ABC):
@@ -157,6 +200,25 @@ class StreamVerbs(ABC):
             job_id=self.id, key=new_id("ask"), savepoint=name, then=then
         )
         return taken(self.session.control, request, timeout_s)
+
+    def states(self) -> list[StateFacts]:
+        """What its steps keep by key that can be read: path, columns and keys of each.
+
+        Nothing while there is no complete checkpoint.
+
+        >>> import fabric, tempfile
+        >>> from fabric import streams
+        >>> with fabric.connect() as session:
+        ...     _ = session.checkpoints(folder=tempfile.mkdtemp())
+        ...     rows = streams.generator(rows_per_s=100, session=session).deduplicate("key")
+        ...     job = rows.named("seen").write_stream(streams.to_blackhole())
+        ...     _ = job.savepoint("doc")
+        ...     found = [(one.path[2:], one.keys) for one in job.states()]
+        ...     _ = job.cancel()
+        >>> found
+        [(('seen', 'keys'), ('key',))]
+        """
+        return cast("StateHost", self.session).states(self.id)
 
     def checkpoints(self) -> list[pb.CheckpointStatus]:
         """Of a stream: those that are kept, those given up lately, and the one under way.

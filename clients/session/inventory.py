@@ -18,6 +18,7 @@ from fabric.errors import NotFoundError
 from fabric.telemetry.logs import lines_of
 
 if TYPE_CHECKING:
+    from fabric.clients.session.kept_state import StateFacts, StatePath
     from fabric.clients.session.view import View, ViewHost
     from fabric.control.api import ControlApi
 
@@ -127,6 +128,24 @@ class Inventory(ABC):
         from fabric.clients.session.view import View
 
         return View(cast("ViewHost", self), name)
+
+    # ---- what streams keep by key, as of their newest complete checkpoints
+
+    @abstractmethod
+    def states(self, job: str = "") -> list[StateFacts]:
+        """The states of a job, or of all that run; see `Job.states`."""
+
+    @abstractmethod
+    def state_facts(self, path: StatePath) -> StateFacts:
+        """Columns and checkpoint of one state; `NotFoundError` lists what there is."""
+
+    @abstractmethod
+    def state_rows(self, path: StatePath) -> pa.Table:
+        """All rows of a state."""
+
+    @abstractmethod
+    def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:
+        """The rows of some keys of a state."""
 
     # ---- what streams leave in the folder of checkpoints
 

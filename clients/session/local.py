@@ -20,11 +20,13 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import Engine, Services
+from fabric.agent.kept_states import Cut, kept_states_of, serve_states
 from fabric.agent.runtime import AgentRuntime
 from fabric.clients.dataframe.durations import Length
 from fabric.clients.job.dry_run import may_run
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
 from fabric.clients.job.stream_name import Parallelism, StreamName
+from fabric.clients.session.kept_state import StateFacts, StatePath
 from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
 from fabric.config import FabricHome
@@ -82,7 +84,7 @@ class EmbeddedSession(Session):
             agent_id = new_id("agent")
             backend = _backend(agent_id, coordinator, self._transport, Path(folder))
             assert isinstance(backend.datasets, DatasetFiles)
-            self._views = backend.datasets.views
+            self._views, self._kept_states = backend.datasets.views, kept_states_of(backend)
             self._url = self._serve(backend, stack) if serve else ""
             address = self._url or f"local:{agent_id}"
             self._transport.register(address, backend.source, backend.datasets)
@@ -130,6 +132,23 @@ class EmbeddedSession(Session):
     ) -> pa.Table:
         """See `Session`; straight from the task."""
         schema, rows = self._views.get(name, partition, keys, live=live)
+        return pa.Table.from_batches(rows, schema)
+
+    def state_facts(self, path: StatePath) -> StateFacts:
+        """See `Session`."""
+        return _facts(self._kept_states.cut(*path[1:]))
+
+    def states(self, job: str = "") -> list[StateFacts]:
+        """See `Session`."""
+        return [_facts(cut) for cut in self._kept_states.cuts(job)]
+
+    def state_rows(self, path: StatePath) -> pa.Table:
+        """See `Session`; straight from the files of the checkpoint."""
+        return self._kept_states.table(*path[1:])
+
+    def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:
+        """See `Session`."""
+        schema, rows = self._kept_states.get(*path[1:], keys)
         return pa.Table.from_batches(rows, schema)
 
     def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
@@ -185,6 +204,10 @@ class EmbeddedSession(Session):
         return f"Session(embedded{', at ' + self._url if self._url else ''})"
 
 
+def _facts(cut: Cut) -> StateFacts:
+    return StateFacts(cut.path, cut.state.schema, cut.state.keys, cut.checkpoint)
+
+
 def _make_room(folder: str) -> None:
     """Have the folder of checkpoints there, or say why it can't be."""
     path, home = Path(folder), FabricHome()
@@ -217,9 +240,10 @@ def _backend(
         agent_id=agent_id,
         source=Store(agent_id),
         locations=LocationTable(),
-        datasets=DatasetFiles(folder, agent_id),
+        datasets=(datasets := DatasetFiles(folder, agent_id)),
         control=coordinator,
         transport=transport,
+        states=serve_states(coordinator, datasets, agent_id),
     )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.dataframe.readers.files import Paths
     from fabric.clients.dataframe.session import Session
+    from fabric.clients.job.job import Job
     from fabric.plan.sources import StreamSource
 
 
@@ -92,6 +93,14 @@ class Readers:
         from fabric.clients.dataframe.readers.tables import read_dataset  # for start-up time
 
         return read_dataset(name, session=self._here)
+
+    def read_state(
+        self, job: str | Job, path: str, state: str = "", *, keys: Any = None
+    ) -> DataFrame:
+        """`fabric.read_state`, from here."""
+        from fabric.clients.dataframe.readers.states import read_state  # for start-up time
+
+        return read_state(job, path, state, keys=keys, session=self._here)
 
     def read_stream(
         self, source: str | Path | StreamSource, **options: FileOption | Length

@@ -23,6 +23,7 @@ import pyarrow.flight as fl
 
 from fabric.clients.dataframe.durations import Length
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
+from fabric.clients.session.kept_state import StateFacts, StatePath
 from fabric.clients.session.session import Session
 from fabric.config import TLS
 from fabric.control import control_pb2 as pb
@@ -50,6 +51,8 @@ from fabric.values import is_loopback
 _READERS = 4
 _SEALED_S = 10.0
 _POLL_S = 0.005
+_STATE_TRIES = 3
+"""So often a state is read anew whose checkpoint is removed meanwhile."""
 
 
 class RemoteSession(Session):
@@ -107,13 +110,37 @@ class RemoteSession(Session):
         """See `Session`."""
         if not address:
             raise PeerLostError(f"partition {partition} of view {name!r} has no agent now")
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, keys.schema) as writer:
-            writer.write_table(keys)
         answer = self._client(address).action(
-            "view.get", name=name, partition=partition, live=int(live),
-            keys=base64.b64encode(sink.getvalue()).decode(),
-        )  # fmt: skip
+            "view.get", name=name, partition=partition, live=int(live), keys=_packed(keys)
+        )
+        return pa.ipc.open_stream(base64.b64decode(answer["rows"])).read_all()
+
+    def state_facts(self, path: StatePath) -> StateFacts:
+        """See `Session`."""
+        return _facts(path, self._client().info(path))
+
+    def states(self, job: str = "") -> list[StateFacts]:
+        """See `Session`."""
+        found = self._client().flights(f"state/{job}".encode())
+        return [_facts(_state_path(info), info) for info in found]
+
+    def state_rows(self, path: StatePath) -> pa.Table:
+        """See `Session`; of the newest checkpoint, if one is removed while it is read."""
+        client = self._client()
+        for left in reversed(range(_STATE_TRIES)):
+            info = client.info(path)
+            try:
+                return pa.Table.from_batches(list(client.read(info)), info.schema)
+            except NotFoundError:
+                if not left:
+                    raise
+        raise AssertionError("a try returns or raises")
+
+    def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:
+        """See `Session`."""
+        answer = self._client().action(
+            "state.get", job=path[1], path=path[2], state=path[3], keys=_packed(keys)
+        )
         return pa.ipc.open_stream(base64.b64decode(answer["rows"])).read_all()
 
     def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
@@ -286,3 +313,22 @@ def _read(client: Client, endpoint: fl.FlightEndpoint) -> list[pa.RecordBatch]:
     """All rows of one endpoint."""
     locations = [location.uri.decode() for location in endpoint.locations]
     return list(client.read_endpoint(endpoint.ticket.ticket, locations))
+
+
+def _packed(keys: pa.Table) -> str:
+    """Keys as actions take them."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, keys.schema) as writer:
+        writer.write_table(keys)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def _facts(path: StatePath, info: fl.FlightInfo) -> StateFacts:
+    """Of a state whose info an agent gave."""
+    told = json.loads(info.app_metadata)
+    return StateFacts(path, info.schema, tuple(told["keys"]), told["version"])
+
+
+def _state_path(info: fl.FlightInfo) -> StatePath:
+    kind, job, node, state = (element.decode() for element in info.descriptor.path)
+    return kind, job, node, state

@@ -155,16 +155,7 @@ class View:
 
     def _keys(self, keys: Any) -> pa.Table:
         schema = pa.schema([self.schema.field(name) for name in self.keys])
-        try:
-            if isinstance(keys, Mapping):
-                return pa.table({each.name: _column(keys[each.name], each.type) for each in schema})
-            return pa.table(keys).select(schema.names).cast(schema)
-        except (pa.ArrowException, KeyError, ValueError, TypeError, OverflowError) as error:
-            told = ", ".join(f"{each.name}: {each.type}" for each in schema)
-            why = f"there is no column {error}" if isinstance(error, KeyError) else error
-            raise DataError(
-                f"view {self.name!r} knows rows by {told}, and the keys given are not such: {why}"
-            ) from error
+        return keys_of(keys, schema, f"view {self.name!r}")
 
     def _rows(self, keys: pa.Table, live: bool) -> list[pa.Table]:
         location, until = self._at.datasets[0], time.monotonic() + PATIENCE_S
@@ -210,6 +201,20 @@ class View:
             f"View({self.name!r}, key={self.keys}, {location.rows} rows in "
             f"{location.n_partitions} partitions, of {job_of(location)})"
         )
+
+
+def keys_of(keys: Any, schema: pa.Schema, what: str) -> pa.Table:
+    """Keys as a table of `schema`; `DataError` says by which columns `what` knows rows."""
+    try:
+        if isinstance(keys, Mapping):
+            return pa.table({each.name: _column(keys[each.name], each.type) for each in schema})
+        return pa.table(keys).select(schema.names).cast(schema)
+    except (pa.ArrowException, KeyError, ValueError, TypeError, OverflowError) as error:
+        told = ", ".join(f"{each.name}: {each.type}" for each in schema)
+        why = f"there is no column {error}" if isinstance(error, KeyError) else error
+        raise DataError(
+            f"{what} knows rows by {told}, and the keys given are not such: {why}"
+        ) from error
 
 
 def _hashes(keys: pa.Table) -> list[tuple[int, int]]:

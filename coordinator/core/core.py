@@ -43,6 +43,7 @@ from fabric.coordinator.core.jobs import records
 from fabric.coordinator.core.jobs.job_registry import JobRegistry
 from fabric.coordinator.core.jobs.jobs import Job
 from fabric.coordinator.core.jobs.progress import Progress
+from fabric.coordinator.core.jobs.stream_states import stream_states
 from fabric.coordinator.core.scheduling.slots import slots_for
 from fabric.coordinator.metadata.store import MetadataStore, Write
 from fabric.errors import ConfigError, ExternalError, NotLeaderError
@@ -85,9 +86,14 @@ class CoordinatorCore:
         return slots_for(job, self._agents.attached(), self.registry.active())
 
     def locate(self, request: pb.LocateRequest) -> pb.Locations:
-        """Where a job's edges or a dataset are; `NotFoundError` when unknown."""
+        """Where a job's edges, its states or a dataset are; `NotFoundError` when unknown."""
         found = pb.Locations(version=self._announcer.version, addresses=self._agents.addresses())
-        if request.job_id:
+        if request.states:
+            jobs = [self.registry.live(request.job_id)] if request.job_id else [
+                job for job in self.registry.active() if job.stream is not None
+            ]  # fmt: skip
+            found.states.extend(map(stream_states, jobs))
+        elif request.job_id:
             job = self.registry.live(request.job_id)
             found.edges.extend(self._progress.endings.locations(job))
         if request.dataset:

@@ -689,7 +689,7 @@ class SinkDrop(_message.Message):
     def __init__(self, kept: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Locations(_message.Message):
-    __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets")
+    __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets", "states")
     class AddressesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -712,6 +712,7 @@ class Locations(_message.Message):
     DROPPED_JOBS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_DATASETS_FIELD_NUMBER: _ClassVar[int]
     SOCKETS_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
     version: int
     full: bool
     edges: _containers.RepeatedCompositeFieldContainer[EdgeLocation]
@@ -720,7 +721,26 @@ class Locations(_message.Message):
     dropped_jobs: _containers.RepeatedScalarFieldContainer[str]
     dropped_datasets: _containers.RepeatedScalarFieldContainer[str]
     sockets: _containers.MessageMap[str, UnixSocket]
-    def __init__(self, version: _Optional[int] = ..., full: _Optional[bool] = ..., edges: _Optional[_Iterable[_Union[EdgeLocation, _Mapping]]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., dropped_jobs: _Optional[_Iterable[str]] = ..., dropped_datasets: _Optional[_Iterable[str]] = ..., sockets: _Optional[_Mapping[str, UnixSocket]] = ...) -> None: ...
+    states: _containers.RepeatedCompositeFieldContainer[StreamStates]
+    def __init__(self, version: _Optional[int] = ..., full: _Optional[bool] = ..., edges: _Optional[_Iterable[_Union[EdgeLocation, _Mapping]]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., dropped_jobs: _Optional[_Iterable[str]] = ..., dropped_datasets: _Optional[_Iterable[str]] = ..., sockets: _Optional[_Mapping[str, UnixSocket]] = ..., states: _Optional[_Iterable[_Union[StreamStates, _Mapping]]] = ...) -> None: ...
+
+class StreamStates(_message.Message):
+    __slots__ = ("job_id", "folder", "state", "checkpoint", "seal_bytes", "seal_crc32c", "fragments")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    SEAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SEAL_CRC32C_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    folder: str
+    state: str
+    checkpoint: int
+    seal_bytes: int
+    seal_crc32c: int
+    fragments: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, job_id: _Optional[str] = ..., folder: _Optional[str] = ..., state: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., fragments: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class EdgeLocation(_message.Message):
     __slots__ = ("job_id", "node_path", "edge", "schema", "n_partitions", "kind", "mode", "producers", "complete", "rows", "bytes", "is_result", "n_producers", "state", "release_s", "error", "ordered")
@@ -1198,12 +1218,14 @@ class TaskList(_message.Message):
     def __init__(self, tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ...) -> None: ...
 
 class LocateRequest(_message.Message):
-    __slots__ = ("job_id", "dataset")
+    __slots__ = ("job_id", "dataset", "states")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     dataset: str
-    def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
+    states: bool
+    def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ..., states: _Optional[bool] = ...) -> None: ...
 
 class JobStatus(_message.Message):
     __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "parallelism", "rescaling", "reactive", "client_key", "stream", "waiting", "stopped_at")
@@ -1369,12 +1391,6 @@ class DatasetAbort(_message.Message):
     transaction: str
     def __init__(self, transaction: _Optional[str] = ...) -> None: ...
 
-class DatasetTakeBack(_message.Message):
-    __slots__ = ("transaction",)
-    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
-    transaction: str
-    def __init__(self, transaction: _Optional[str] = ...) -> None: ...
-
 class DatasetDrop(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -1384,6 +1400,12 @@ class DatasetDrop(_message.Message):
 class DatasetList(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class DatasetTakeBack(_message.Message):
+    __slots__ = ("transaction",)
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    def __init__(self, transaction: _Optional[str] = ...) -> None: ...
 
 class DatasetView(_message.Message):
     __slots__ = ("name", "schema", "keys", "owners", "transaction", "rows")

@@ -47,6 +47,8 @@ def n_lacking(location: DatasetLocation, attached: set[str]) -> int:
     return sum(len(attached.intersection(owners)) < n for owners in by_partition(location))
 
 
+STATE = "state."
+"""What the datasets begin with that states of streams are read as; they are in no catalogue."""
 VIEW = "view."
 """What transactions and makers of views begin with."""
 FINAL, LIVE = "final", "live"

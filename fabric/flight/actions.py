@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,12 @@ class Actions:
                 "{name, partition, keys (base64 IPC stream), live 0 or 1}: rows (base64 IPC "
                 "stream) of these keys, of a view that this agent keeps a partition of",
                 {"name": str, "partition": int, "keys": str, "live": int}, self._view_get,
+            ),
+            ActionKind(
+                "state.get", "read",
+                "{job, path, state, keys (base64 IPC stream)}: rows (base64 IPC stream) of these "
+                "keys, of what a stream keeps, as of its newest complete checkpoint",
+                {"job": str, "path": str, "state": str, "keys": str}, self._state_get,
             ),
             ActionKind(
                 "dataset.discard", "agent", "{name, transaction}: agents remove files here",
@@ -208,11 +214,14 @@ class Actions:
         schema, found = self._backend.datasets.views.get(
             name, partition, _stream(keys), live=bool(fields.get("live"))
         )
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as writer:
-            for rows in found:
-                writer.write_batch(rows)
-        return {"rows": base64.b64encode(sink.getvalue()).decode()}
+        return _rows(schema, found)
+
+    def _state_get(self, fields: Fields, _claims: Claims) -> dict[str, object]:
+        job, path, state = (_needed(fields, name) for name in ("job", "path", "state"))
+        if self._backend.states is None:
+            raise NotFoundError("there are no states of streams here; ask an agent")
+        keys = _stream(_base64(_needed(fields, "keys"), "keys"))
+        return _rows(*self._backend.states.get(job, path, state, keys))
 
     def _discard(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         name, transaction = _needed(fields, "name"), _needed(fields, "transaction")
@@ -272,6 +281,14 @@ def _stream(data: bytes) -> pa.Table:
     raise ConfigError(
         f"field 'keys' has {n_bytes} bytes once decompressed, at most {UNPACKED_BYTES_MAX}"
     )
+
+
+def _rows(schema: pa.Schema, found: Iterable[pa.RecordBatch]) -> dict[str, object]:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for rows in found:
+            writer.write_batch(rows)
+    return {"rows": base64.b64encode(sink.getvalue()).decode()}
 
 
 def _count(value: object, what: str) -> int:

@@ -8,6 +8,7 @@ fills and its tasks read; it lives as long as somebody holds it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Protocol
@@ -52,6 +53,18 @@ class ServedViews(Protocol):
         """Rows of `keys`, which has the view's key columns."""
 
 
+class ServedStates(Protocol):
+    """What streams keep by key, as of their newest complete checkpoints."""
+
+    def find(self, path: Sequence[str]) -> list[tuple[tuple[str, ...], control.DatasetLocation]]:
+        """The states whose descriptors begin with `path`, and where their rows are read."""
+
+    def get(
+        self, job: str, node: str, state: str, keys: pa.Table
+    ) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+        """Rows of `keys`, which has the state's key columns."""
+
+
 class ServedDatasets(DatasetStore, Protocol):
     """Dataset files that a server reads and writes natively."""
 
@@ -74,6 +87,8 @@ class Backend:
     datasets: ServedDatasets
     control: FlightControl
     transport: Transport
+    states: ServedStates | None = None
+    """None: it serves no states of streams."""
     exchanges: JobPipes = field(default_factory=JobPipes)
     """Pipelined edges whose producers are here."""
 

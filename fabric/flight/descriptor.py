@@ -7,7 +7,7 @@ The native server reads them (`fabric/_cython/shuffle/flight/paths.hpp`). The ar
     ["dataset", name, transaction, writer, attempt, "owner"]  agents among themselves
     ["job", job, node path]                                 all partitions of an exchange
     ["job", job, node path, partition]                      one of them
-    ["state", job, node path, state name]
+    ["state", job, node path, state name]                   what a stream keeps by key
 
 `PutPath` is the one that Python builds; `FORMS` names those of clients.
 """

@@ -13,7 +13,7 @@ size.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple, Protocol
@@ -99,6 +99,9 @@ class Asked(Protocol):
     def command(self, scope: Scope, subject: str, command: bytes) -> CommandAnswer:
         """What a descriptor's command stands for; asked again at each poll of it."""
 
+    def states(self, path: Sequence[str]) -> list[tuple[tuple[str, ...], str]]:
+        """The states of streams below a path: their descriptors, and the datasets they are."""
+
     def option(self, name: str, text: str) -> Literal["", "name", "value"]:
         """What is wrong with a session option; `text` is empty unless it is a string."""
 
@@ -176,6 +179,14 @@ class Answers:
     def command(self, scope: Scope, subject: str, command: bytes) -> CommandAnswer:
         """See `Asked`."""
         raise NotFoundError(f"commands are not understood here; use a path: {FORMS}")
+
+    def states(self, path: Sequence[str]) -> list[tuple[tuple[str, ...], str]]:
+        """See `Asked`; where they are goes into the location table."""
+        if self._backend.states is None:
+            return []
+        found = self._backend.states.find(path)
+        self._backend.locations.merge(pb.Locations(datasets=[location for _, location in found]))
+        return [(path, location.name) for path, location in found]
 
     def option(self, name: str, text: str) -> Literal["", "name", "value"]:
         """See `Asked`: clients of other systems keep what they like."""

@@ -68,6 +68,18 @@ class Files:
             out.put(name, data)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """What an operator keeps by key, as others read it: rows of `schema`, found by `keys`.
+
+    Without `keys` there is one row at most. Columns have plain types: no dictionaries, no views.
+    """
+
+    name: str
+    schema: pa.Schema
+    keys: tuple[str, ...]
+
+
 class Operator(ABC):
     """Turns batches into batches, one input batch at a time."""
 
@@ -159,6 +171,20 @@ class Operator(ABC):
         self, snapshots: Sequence[SnapshotReader], key_groups: range
     ) -> None:
         """Continue from snapshots: several of them when the number of tasks has changed."""
+
+    def kept_states(self) -> tuple[KeptState, ...]:
+        """What it keeps by key; known before `open`."""
+        return ()
+
+    def kept_rows(
+        self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one of `kept_states` that snapshots have of these key groups, in no order.
+
+        Of an operator that is not opened, and takes no other call: it opens itself in memory, calls
+        no user's function, and is closed when the rows are at their end.
+        """
+        return iter(())
 
     def close(self) -> None:  # noqa: B027
         """After the last call, also after an error."""

@@ -115,6 +115,10 @@ class Scenario:
     def passed_over(self, dataset: str, partition: int, owner: str, why: str) -> None:
         """There are no datasets."""
 
+    def states(self, path: Sequence[str]) -> list[tuple[tuple[str, ...], str]]:
+        """There are no streams."""
+        return []
+
     def locate(self, job: str, dataset: str) -> None:
         """The table holds everything there is."""
 

@@ -33,6 +33,7 @@ from fabric.plan.printer import tree
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.session import Session as PlanSession
+    from fabric.clients.session.kept_state import StateFacts, StatePath
     from fabric.clients.session.view import View
 
 
@@ -96,6 +97,22 @@ class SparkPlanSession(Session):
     ) -> pa.Table:
         """See `Session`."""
         return self._home_session().view_rows(address, name, partition, keys, live=live)
+
+    def states(self, job: str = "") -> list[StateFacts]:
+        """See `Session`; of streams of the fabric."""
+        return self._home_session().states(job)
+
+    def state_facts(self, path: StatePath) -> StateFacts:
+        """See `Session`."""
+        return self._home_session().state_facts(path)
+
+    def state_rows(self, path: StatePath) -> pa.Table:
+        """See `Session`."""
+        return self._home_session().state_rows(path)
+
+    def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:
+        """See `Session`."""
+        return self._home_session().state_rows_of(path, keys)
 
     def home(self) -> DatasetHome:
         """The fabric that plans read and write datasets of."""

@@ -98,6 +98,11 @@ class Checkpoints:
         return self._completed.newest
 
     @property
+    def readable(self) -> Pointer | None:
+        """The newest complete one that is not known to be damaged."""
+        return self._completed.usable()
+
+    @property
     def settled(self) -> bool:
         """Whether nothing is being stored or published."""
         stores = self._pending is not None and self._pending.manifest is not None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from fabric._cython.shuffle.store.budget import Budget
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import Engine, Services
+from fabric.agent.kept_states import serve_states
 from fabric.agent.process.folders import AgentFolder, SpillFolders
 from fabric.agent.process.memory import (
     GiveBackTimes,
@@ -120,6 +121,7 @@ class AgentProcess:
             datasets=self._datasets,
             control=control,
             transport=transport,
+            states=serve_states(control, self._datasets, self.agent_id),
         )
         self._server = self._serve(backend)
         stack.callback(self._server.stop, config.drain_s)

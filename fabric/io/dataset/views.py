@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.datasets.files import DatasetFolder
-from fabric.control.datasets import LIVE, VIEW, moment_of
+from fabric.control.datasets import LIVE, STATE, VIEW, moment_of
 from fabric.errors import DataError, NotFoundError
 from fabric.state.column_stores.runs import RunSnapshot
 from fabric.state.column_stores.scans import pairs_of
@@ -164,6 +164,8 @@ class Views:
         self.files = files
         self._lock = threading.Lock()
         self._writers: dict[tuple[str, int], ViewPartition] = {}
+        self.on_state: Callable[[str, int], None] | None = None
+        """Is told of a transaction and a partition of a state that is about to be read."""
         ourselves = weakref.WeakMethod(self._wanted)
         files.ask(lambda *asked: (found := ourselves()) and found(*asked))
 
@@ -208,6 +210,10 @@ class Views:
         return writer.schema, writer.get(batch, live=live)
 
     def _wanted(self, name: str, transaction: str, partition: int) -> None:
+        if transaction.startswith(f"{VIEW}{STATE}"):
+            if self.on_state is not None:
+                self.on_state(transaction, partition)
+            return
         if moment_of(transaction) == LIVE:
             name = name.removesuffix(f".{LIVE}")
         with self._lock:

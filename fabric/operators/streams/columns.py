@@ -6,7 +6,7 @@ conversions between Arrow columns and numpy that several of these operators need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from fabric.errors import DataError
 from fabric.event_time import END_OF_TIME
 from fabric.operators.contract import Batches
 from fabric.plan.stream import HIDDEN, WATERMARK
+from fabric.state.column_stores import stored_type
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -28,6 +29,15 @@ INSERT, BEFORE, AFTER, DELETE = range(4)
 """Kinds, as positions in `fabric.plan.stream.KINDS`."""
 _PER_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NS = 1_000
+
+
+def told_as(fields: Iterable[pa.Field]) -> pa.Schema:
+    """Columns of state as others read them: under plain types.
+
+    >>> told_as([pa.field("k", pa.dictionary(pa.int8(), pa.string()))])
+    k: string
+    """
+    return pa.schema([field.with_type(stored_type(field.type)) for field in fields])
 
 
 def us(times: pa.Array, null: int = END_OF_TIME) -> Ints:

@@ -8,7 +8,7 @@ with their keys. A group is always in one place.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -19,10 +19,10 @@ import pyarrow as pa
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.event_time import BEGINNING, END_OF_TIME
-from fabric.operators.contract import Batches, Context, Operator
+from fabric.operators.contract import Batches, Context, KeptState, Operator
 from fabric.operators.snapshots import with_key_groups
 from fabric.operators.streams.cold_groups import ColdGroups, Recency
-from fabric.operators.streams.columns import Ints, only
+from fabric.operators.streams.columns import Ints, only, told_as
 from fabric.operators.streams.deltas import Deltas, Hot, Make
 from fabric.operators.streams.lifetime import Closing, Late, TimeToLive, restored_times, times_of
 from fabric.plan.expr import output_name
@@ -113,6 +113,24 @@ class KeyedOperator(Operator):
         self._load(list(self._deltas.restored(snapshots, key_groups)))
         self._below.restore(snapshots, key_groups)
 
+    def kept_states(self) -> tuple[KeptState, ...]:
+        """The rows of groups, as they are `told`."""
+        told = [self.columns.field(name).with_name(new) for name, new in self.told.items()]
+        return (KeptState(self.table, told_as(told), tuple(self._keys.names)),)
+
+    def kept_rows(
+        self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Operator`."""
+        self.open(Context())
+        try:
+            self.restore(snapshots, key_groups)
+            for rows in (self._unload(self.groups())[0], *self._below.by_key()):
+                columns = [rows.column(name) for name in self.told]
+                yield pa.RecordBatch.from_arrays(columns, names=list(self.told.values()))
+        finally:
+            self.close()
+
     def _kept_in(self, folder: Path | None) -> Deltas:
         """The snapshots of groups in memory, with files in `folder`."""
         keys = self._keys.names
@@ -128,6 +146,11 @@ class KeyedOperator(Operator):
     @abstractmethod
     def columns(self) -> pa.Schema:
         """Those of the rows of a group, the keys among them."""
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The columns that others read, with the names that they have there."""
+        return {name: name for name in self.columns.names}
 
     @abstractmethod
     def update(self, groups: Ints, batch: pa.RecordBatch) -> Batches:

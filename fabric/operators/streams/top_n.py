@@ -51,6 +51,12 @@ class BestOperator(KeyedOperator):
         """A row's columns, its rank."""
         return self._schema.append(pa.field(_RANK, pa.int64()))
 
+    @property
+    def told(self) -> dict[str, str]:
+        """Its columns, and its rank where ranks are put out."""
+        told = {name: name for name in self._schema.names}
+        return {**told, _RANK: self._rank} if self._rank else told
+
     def update(self, groups: Ints, batch: pa.RecordBatch) -> Batches:
         """What the rows change; nothing where groups close."""
         change = self._rows.update(groups, batch, self._wanted)

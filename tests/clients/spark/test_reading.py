@@ -288,3 +288,21 @@ def check_balances(session: fabric.Session, connector: Any) -> None:
         assert len(seen) == 3
     finally:
         job.cancel()
+
+
+def test_the_state_of_a_running_stream(
+    session: fabric.Session, connector: Any, tmp_path: Path
+) -> None:
+    session.checkpoints(interval_s=0.3, folder=tmp_path)
+    source = streams.generator(n_keys=7, n_splits=2, rows_per_s=500, session=session)
+    counted = source.group_by("key").count().named("counts").changes()
+    job = counted.write_stream(streams.to_blackhole(), parallelism=2)
+    try:
+        wait_until(lambda: bool(job.states()) and job.state("counts").table().num_rows == 7)
+        before = job.state("counts").table()["count"].to_pylist()
+        frame = connector.load(descriptor=f'["state", "{job.id}", "counts", "groups"]')
+        found = frame.orderBy("key").toArrow()
+    finally:
+        job.cancel()
+    assert found["key"].to_pylist() == list(range(7))
+    assert sum(found["count"].to_pylist()) >= sum(before)

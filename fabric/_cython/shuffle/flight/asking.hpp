@@ -41,6 +41,12 @@ struct CommandAnswer {
   std::string app_metadata;
 };
 
+// A state of a stream by its descriptor, and the dataset in the location table that it is read as.
+struct StateDataset {
+  std::vector<std::string> path;
+  std::string dataset;
+};
+
 // What is wrong with an option of a session.
 enum class Verdict : uint32_t { GOOD = 0, NAME = 1, VALUE = 2 };
 
@@ -68,6 +74,10 @@ struct Asking {
                           uint32_t& state) = nullptr;
   arrow::Status (*command)(PyObject*, const Claims&, const std::string& command,
                            CommandAnswer&) = nullptr;
+  // The states whose descriptors begin with `path`; of a whole path the one, or why there is none.
+  // Null: nothing here has states.
+  arrow::Status (*states)(PyObject*, const std::vector<std::string>& path,
+                          std::vector<StateDataset>&) = nullptr;
   // Of an option that is not the server's own; null: any is good.
   arrow::Status (*option)(PyObject*, const std::string& name, const std::string& text,
                           Verdict&) = nullptr;

@@ -302,7 +302,9 @@ arrow::Result<DatasetPtr> Finder::dataset(const std::string& name) const {
   }
   if (found != nullptr) return found;
   std::vector<std::string> known;
-  for (const DatasetPtr& dataset : table_->datasets()) known.push_back(dataset->name);
+  for (const DatasetPtr& dataset : table_->datasets()) {
+    if (!dataset->is_state()) known.push_back(dataset->name);
+  }
   return fault("NotFoundError",
                "there is no dataset " + quoted(name) + "; known: " + some(known));
 }

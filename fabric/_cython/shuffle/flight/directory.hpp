@@ -67,6 +67,10 @@ struct DatasetLocation {
   std::span<const std::string> owners_of(size_t partition) const {
     return std::span(owners).subspan(partition * replicas, replicas);
   }
+  // Whether it is a state of a stream, which is listed under a descriptor of its own.
+  bool is_state() const {
+    return !parts.empty() && parts[0].transaction.starts_with("view.state.");
+  }
   bool owns(const std::string& agent, size_t partition) const {
     return std::ranges::find(owners_of(partition), agent) != owners_of(partition).end();
   }

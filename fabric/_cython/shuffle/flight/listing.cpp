@@ -26,7 +26,7 @@ void append(fl::FlightInfo::Data& info, fl::FlightInfo::Data more) {
 }
 
 arrow::Status not_readable() {
-  return fault("NotFoundError", "this descriptor can't be read; it names a put or a state");
+  return fault("NotFoundError", "this descriptor can't be read; it names a put");
 }
 
 // Those producers that write to the partition of a forward edge: one.
@@ -92,7 +92,11 @@ arrow::Result<Named> Listing::named(const fl::FlightDescriptor& descriptor,
                                     const Claims& claims) const {
   Named found;
   if (descriptor.type != fl::FlightDescriptor::CMD) {
-    ARROW_ASSIGN_OR_RAISE(found.paths.emplace_back(), path_of(descriptor));
+    ARROW_ASSIGN_OR_RAISE(AnyPath path, path_of(descriptor));
+    if (std::holds_alternative<StatePath>(path)) {
+      ARROW_ASSIGN_OR_RAISE(path, state(descriptor.path));
+    }
+    found.paths.push_back(std::move(path));
     return found;
   }
   CommandAnswer answer;
@@ -103,6 +107,37 @@ arrow::Result<Named> Listing::named(const fl::FlightDescriptor& descriptor,
   if (found.paths.empty()) return not_readable();
   if (answer.own_words) found.said = std::move(answer.app_metadata);
   return found;
+}
+
+arrow::Result<AnyPath> Listing::state(const std::vector<std::string>& path) const {
+  if (ask_.states == nullptr) return fault("NotFoundError", "there are no states of streams here");
+  std::vector<StateDataset> found;
+  ARROW_RETURN_NOT_OK(ask_.states(ask_.face.get(), path, found));
+  if (found.size() != 1) return fault("NotFoundError", "this descriptor names no state");
+  return DatasetPath{std::move(found[0].dataset)};
+}
+
+arrow::Status Listing::add_states(const std::vector<std::string>& wanted, const View& view,
+                                  std::vector<fl::FlightInfo>& all) const {
+  if (ask_.states == nullptr || (!wanted.empty() && wanted[0] != "state")) {
+    return arrow::Status::OK();
+  }
+  std::vector<StateDataset> found;
+  const arrow::Status asked = ask_.states(ask_.face.get(), {"state"}, found);
+  // Without a coordinator there is still the rest of the list.
+  if (!asked.ok()) return wanted.empty() ? arrow::Status::OK() : asked;
+  for (StateDataset& each : found) {
+    std::vector<std::string> path;
+    for (const std::string& element : each.path) {
+      std::ranges::move(elements(element), std::back_inserter(path));
+    }
+    if (!begins(path, wanted)) continue;
+    ARROW_ASSIGN_OR_RAISE(const DatasetPtr dataset, finder_.dataset(each.dataset));
+    fl::FlightInfo::Data info = of_dataset(*dataset, view);
+    info.descriptor = fl::FlightDescriptor::Path(std::move(each.path));
+    all.emplace_back(std::move(info));
+  }
+  return arrow::Status::OK();
 }
 
 void Listing::refresh(const Named& named) const {
@@ -143,7 +178,7 @@ arrow::Result<std::vector<fl::FlightInfo>> Listing::all(std::string_view criteri
   const std::vector<std::string> wanted = elements(criteria);
   std::vector<fl::FlightInfo> found;
   for (const DatasetPtr& dataset : finder_.table().datasets()) {
-    if (begins({"dataset", dataset->name}, wanted)) {
+    if (!dataset->is_state() && begins({"dataset", dataset->name}, wanted)) {
       found.emplace_back(of_dataset(*dataset, view));
     }
   }
@@ -155,6 +190,7 @@ arrow::Result<std::vector<fl::FlightInfo>> Listing::all(std::string_view criteri
     ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data info, of_edge(*edge, std::nullopt, view));
     found.emplace_back(std::move(info));
   }
+  ARROW_RETURN_NOT_OK(add_states(wanted, view, found));
   return found;
 }
 
@@ -188,7 +224,7 @@ fl::FlightInfo::Data Listing::of_dataset(const DatasetLocation& location, const 
   info.schema = location.schema;
   info.descriptor = fl::FlightDescriptor::Path({"dataset", location.name});
   const bool live = !location.parts.empty() && location.parts[0].transaction.ends_with(".live");
-  info.total_records = live ? -1 : static_cast<int64_t>(location.rows);
+  info.total_records = live || location.is_state() ? -1 : static_cast<int64_t>(location.rows);
   std::string keys;
   for (const std::string& key : location.keys) {
     keys += (keys.empty() ? "" : ", ") + json_text(key);

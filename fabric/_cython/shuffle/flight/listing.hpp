@@ -91,6 +91,10 @@ class Listing {
   void sign(fl::FlightEndpoint& endpoint, const Ticket& ticket, double release_s) const;
 
  private:
+  // The dataset that the state of this descriptor is read as.
+  arrow::Result<AnyPath> state(const std::vector<std::string>& path) const;
+  arrow::Status add_states(const std::vector<std::string>& wanted, const View& view,
+                           std::vector<fl::FlightInfo>& all) const;
   arrow::Result<fl::FlightInfo::Data> of_path(const AnyPath& path, const View& view) const;
   fl::FlightInfo::Data of_dataset(const DatasetLocation& location, const View& view) const;
   arrow::Result<fl::FlightInfo::Data> of_edge(const EdgeLocation& location,

@@ -34,6 +34,9 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         vector[vector[string]] paths
         cbool own_words
         string app_metadata
+    cppclass StateDataset:
+        vector[string] path
+        string dataset
     cppclass Verdict:
         pass
     cppclass Asking:
@@ -52,6 +55,7 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         CStatus (*act)(PyObject*, const Claims&, const string&, const string&, string&) noexcept
         CStatus (*cancel)(PyObject*, const Claims&, const string&, uint32_t&) noexcept
         CStatus (*command)(PyObject*, const Claims&, const string&, CommandAnswer&) noexcept
+        CStatus (*states)(PyObject*, const vector[string]&, vector[StateDataset]&) noexcept
         CStatus (*option)(PyObject*, const string&, const string&, Verdict&) noexcept
     cppclass View:
         pass
@@ -201,6 +205,21 @@ cdef CStatus _command(PyObject* face, const Claims& claims, const string& comman
             out.paths.push_back(elements)
         if answer.app_metadata is not None:
             out.own_words, out.app_metadata = True, answer.app_metadata
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _states(PyObject* face, const vector[string]& path,
+                     vector[StateDataset]& out) noexcept with gil:
+    cdef StateDataset each
+    cdef size_t i
+    try:
+        wanted = tuple([path[i].decode() for i in range(path.size())])
+        for found, dataset in (<object> face).states(wanted):
+            each.path = [element.encode() for element in found]
+            each.dataset = dataset.encode()
+            out.push_back(each)
     except BaseException as error:
         return told_status(error)
     return CStatus()
@@ -356,7 +375,7 @@ cdef Asking asking(object face, bint own_clock, bint own_options):
     ask.passed_over = &_passed_over
     ask.locate, ask.challenge, ask.prove = &_locate, &_challenge, &_prove
     ask.login, ask.offered, ask.act = &_login, &_offered, &_act
-    ask.cancel, ask.command = &_cancel, &_command
+    ask.cancel, ask.command, ask.states = &_cancel, &_command, &_states
     return ask
 
 

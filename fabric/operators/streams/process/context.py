@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from fabric.errors import PlanError
+from fabric.errors import InternalError, PlanError
 from fabric.event_time import BEGINNING
 from fabric.operators.contract import Batches
 from fabric.operators.functions.trust import load_anew
@@ -25,6 +25,7 @@ from fabric.plan.nodes import StateField
 from fabric.plan.process import Rows, Time, TimerDomain
 from fabric.plan.types import plain
 from fabric.state import Aggregate, State, StateSpec, StateStore
+from fabric.state.spec import Fold
 
 _OF_ONE_KEY: Mapping[str, tuple[str, ...]] = {
     "value": ("get", "put", "remove"),
@@ -169,8 +170,12 @@ class CallTimers:
         self._requests.ask(domain, is_set, keys, rows, times_of(times, keys.num_rows))
 
 
-def state_specs(states: Sequence[StateField], keys: pa.Schema) -> list[StateSpec]:
+def state_specs(
+    states: Sequence[StateField], keys: pa.Schema, *, told: bool = False
+) -> list[StateSpec]:
     """One each, over keys of the schema `keys`.
+
+    What is `told` is only read: no function is loaded.
 
     >>> [spec] = state_specs([StateField("n", "value", pa.int64())], pa.schema({"k": "string"}))
     >>> spec.name, spec.kind, spec.function
@@ -184,12 +189,25 @@ def state_specs(states: Sequence[StateField], keys: pa.Schema) -> list[StateSpec
             keys=plain_keys,
             dtype=plain(state.dtype),
             key_dtype=None if state.key_dtype is None else plain(state.key_dtype),
-            function=_function(state),
+            function=_stand_in(state) if told else _function(state),
             ttl_us=state.ttl_us,
             ttl_on=state.ttl_on,
         )
         for state in states
     ]
+
+
+def _stand_in(state: StateField) -> Any:
+    """In place of a function, for a state that takes no more values."""
+    if state.function is None:
+        return None
+    if state.kind == "aggregating":
+        return Aggregate(create=_not_called, add=_not_called)
+    return state.function.name if state.function.name in get_args(Fold) else _not_called
+
+
+def _not_called(*_: object) -> Any:
+    raise InternalError("a state that is only read takes no values")
 
 
 def _function(state: StateField) -> Any:

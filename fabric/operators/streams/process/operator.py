@@ -11,7 +11,7 @@ for ever is stopped with an error. Timers of processing time end with the input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,13 +22,14 @@ from fabric._cython.kernels.group_table import GroupTable
 from fabric.errors import ExpressionError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.timers import Timers
-from fabric.operators.contract import Batches, Context, Operator
+from fabric.operators.contract import Batches, Context, KeptState, Operator
 from fabric.operators.functions.trust import load_anew
 from fabric.operators.functions.user_code import said, watched
 from fabric.operators.snapshots import Joint, Packed, greatest, parts_of
 from fabric.operators.streams.columns import Ints, only, shown
 from fabric.operators.streams.process.calls import Calls, Deadline
 from fabric.operators.streams.process.context import CallContext, state_specs
+from fabric.operators.streams.process.kept import kept_state, rows_of_state
 from fabric.operators.streams.process.timer_service import Layers, Requests
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import KeyedProcess
@@ -138,6 +139,19 @@ class ProcessOperator(Operator):
                 table = pa.ipc.open_stream(part.read(f"{_TIMERS}.arrow")).read_all()
                 for batch in table.to_batches():
                     self._timers.restore(batch, key_groups, self._timer_keys)
+
+    def kept_states(self) -> tuple[KeptState, ...]:
+        """Each state of the function: keys and value, list, map or accumulator."""
+        return tuple(kept_state(each, self._key_schema) for each in self._node.states)
+
+    def kept_rows(
+        self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Operator`; what has outlived its time by the checkpoint is left out."""
+        now = greatest(parts_of(snapshots, "timers"), _NOW, BEGINNING)
+        parts = parts_of(snapshots, "state")
+        specs = state_specs(self._node.states, self._key_schema, told=True)
+        return rows_of_state(state, specs, parts, key_groups, now)
 
     def close(self) -> None:
         """Close function, watcher and states."""

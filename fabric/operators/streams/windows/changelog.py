@@ -45,6 +45,12 @@ class Changing(WindowOperator):
         np.add.at(self.state.notes[UNSHOWN].values, ids, 1)
         return rows
 
+    def now(self) -> Batches:
+        """See `WindowOperator`."""
+        ids = self.state.ids()
+        columns = [*map(pa.array, self.windows(ids)), *self.state.aggregates.results(ids)]
+        return self._rows(ids, columns, None)
+
     def after_rows(self, touched: Ids, ends: Ints | None = None) -> NDArray[np.bool_]:
         """Which groups, whose windows end at `ends`, are shown because rows came."""
         unshown = self._unshown(touched)

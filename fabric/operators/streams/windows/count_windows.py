@@ -46,6 +46,11 @@ class CountWindows(WindowOperator):
         self.state.make_room()
         return found
 
+    def now(self) -> Batches:
+        """See `WindowOperator`."""
+        ids = self.state.ids()
+        return self.shape.rows(self.state.keys(ids), self.state.aggregates.results(ids))
+
     def watermark(self, time_us: int) -> int:
         """As it came."""
         return time_us

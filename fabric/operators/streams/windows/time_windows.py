@@ -78,6 +78,10 @@ class TimeWindows(WindowOperator):
         self._plan()
         return found
 
+    def now(self) -> Batches:
+        """See `WindowOperator`; of windows that have not given their result."""
+        return self._results(self.state, self.state.ids(), self._fired, END_OF_TIME)
+
     def silent_until(self) -> int:
         """Until the next window ends, be there a group for it or not: its rows may be on their
         way."""

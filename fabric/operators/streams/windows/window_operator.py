@@ -7,7 +7,8 @@ groups, and when some of them go below memory (`GroupState.hand_down`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -16,11 +17,11 @@ from numpy.typing import NDArray
 
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import behind
-from fabric.operators.contract import Batches, Context, Operator
+from fabric.operators.contract import Batches, Context, KeptState, Operator
 from fabric.operators.snapshots import greatest
 from fabric.operators.streams.accumulators import Aggregates
 from fabric.operators.streams.cold_groups import ColdGroups
-from fabric.operators.streams.columns import INSERT, sliced
+from fabric.operators.streams.columns import INSERT, sliced, told_as
 from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.windows.ends import Ends
 from fabric.plan.expr import Column
@@ -58,6 +59,10 @@ class WindowOperator(Operator):
     """Of what is handed down when memory is spent; None: all groups stay in memory."""
     looks_up: ClassVar[bool] = True
     """Whether groups below come back with their keys; else they are merged when they end."""
+
+    @abstractmethod
+    def now(self) -> Batches:
+        """All groups in memory as rows of the output: what each would give now."""
 
     def passed_time(self) -> Batches:
         """Time has moved on (`ends`); returns what that completes."""
@@ -122,6 +127,25 @@ class WindowOperator(Operator):
         if self.order is not None:
             self.state.below.restore(snapshots, key_groups)
         self.restored()
+
+    def kept_states(self) -> tuple[KeptState, ...]:
+        """Keys, bounds of windows, and the value that each aggregate would give now."""
+        schema = told_as([field for field in self.shape.output if field.name != KIND])
+        return (KeptState("groups", schema, tuple(schema.names[: len(self.shape.keys)])),)
+
+    def kept_rows(
+        self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Operator`."""
+        self.open(Context())
+        try:
+            self.restore(snapshots, key_groups)
+            if self.state.has_cold:  # of a group that lies in both places, the parts become one
+                for rows in self.state.below.due(END_OF_TIME):
+                    self.state.take(rows)
+            yield from self.now()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Remove what lies below memory."""

@@ -1,0 +1,246 @@
+"""What operators keep, read from their snapshots as rows: against sums in dicts, with each engine.
+
+Operators run in little memory as well, so that groups lie in files, and parts of one group in
+memory and below.
+"""
+
+from collections import Counter, defaultdict
+from datetime import UTC
+
+import pyarrow as pa
+import pytest
+
+from fabric.errors import DataError, NotFoundError
+from fabric.operators.contract import Context
+from fabric.operators.kept_states import kept_in, key_groups_of, keys_as, pieces
+from fabric.operators.node_operators import operator_of
+from fabric.plan.event_windows import Count, Session, Sliding, Tumbling
+from fabric.plan.expr import Agg, Alias, Column, SortKey
+from fabric.plan.nodes import Deduplicate, StageInput, StateField, StreamAggregate, TopN
+from fabric.plan.process import Process
+from fabric.plan.schema import schema_of
+from fabric.plan.stream import KIND
+from fabric.testing.operators import Kept
+from tests.support.little_memory import ROOMS, below
+from tests.support.processing import SCHEMA as PROCESSED
+from tests.support.processing import node_of
+
+SOURCE = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us")), ("v", pa.int64())])
+ALL = range(1 << 15)
+AGGS = (
+    Alias(Agg("count", None), "n"),
+    Alias(Agg("sum", Column("v")), "total"),
+    Alias(Agg("mean", Column("v")), "mean"),
+)
+ROWS = [(f"k{i % 37}", (i * 7919) % 20_000_000, i % 101) for i in range(3_000)]
+
+
+def batches(n=300):
+    for begin in range(0, len(ROWS), n):
+        k, ts, v = zip(*ROWS[begin : begin + n], strict=True)
+        yield pa.record_batch([pa.array(k), pa.array(ts, pa.timestamp("us")), pa.array(v)],
+                              schema=SOURCE)  # fmt: skip
+
+
+def snapshot_of(node, context, source=SOURCE, rows=None):
+    operator = operator_of(node, schema_of(node), [source])
+    operator.open(context)
+    operator.on_time(1)
+    try:
+        for checkpoint, batch in enumerate(rows or batches()):
+            operator.on_batch(0, batch)
+            kept = Kept()
+            operator.on_barrier(checkpoint).write(kept)
+    finally:
+        operator.close()
+    return kept
+
+
+def read(node, kept, state="groups", key_groups=ALL, n_bytes=0):
+    found = kept_in(node)[node.path].rows(state, kept, key_groups, n_bytes)
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def aggregate(window=None, **fields):
+    source = StageInput(0, SOURCE)
+    time = "" if window is None or isinstance(window, Count) else "ts"
+    return StreamAggregate(source, (Column("k"),), AGGS, window=window, time=time, path="agg",
+                           **fields)  # fmt: skip
+
+
+def sums(of_window):
+    """Count, sum and mean by key and whatever bounds `of_window` gives a time."""
+    found = defaultdict(list)
+    for k, ts, v in ROWS:
+        for bounds in of_window(ts):
+            found[k, *bounds].append(v)
+    return {key: (len(v), sum(v), sum(v) / len(v)) for key, v in found.items()}
+
+
+def at(value):
+    return round(value.timestamp() * 1e6) if hasattr(value, "timestamp") else value
+
+
+def told(rows, *bounds):
+    return {
+        (row["k"], *(at(row[name].replace(tzinfo=UTC)) for name in bounds)): (
+            row["n"], row["total"], pytest.approx(row["mean"]),
+        )
+        for row in rows
+    }  # fmt: skip
+
+
+S = 1_000_000
+BOUNDS = ("window_start", "window_end")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_running_aggregates(room):
+    node = aggregate()
+    with below(room) as context:
+        kept = snapshot_of(node, context)
+    assert sums(lambda _: [()]) == told(read(node, kept))
+    parts = [read(node, kept, key_groups=some) for some in (range(9_000), range(9_000, 1 << 15))]
+    assert sums(lambda _: [()]) == told(parts[0] + parts[1])
+    assert sums(lambda _: [()]) == told(read(node, kept, n_bytes=1 << 30))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_tumbling_windows(room):
+    node = aggregate(Tumbling(5 * S))
+    with below(room) as context:
+        kept = snapshot_of(node, context)
+    wanted = sums(lambda ts: [(ts // (5 * S) * 5 * S, ts // (5 * S) * 5 * S + 5 * S)])
+    assert wanted == told(read(node, kept), *BOUNDS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_sliding_windows_are_told_one_by_one(room):
+    node = aggregate(Sliding(6 * S, 2 * S))
+    with below(room) as context:
+        kept = snapshot_of(node, context)
+    of = lambda ts: [  # noqa: E731
+        (end - 6 * S, end) for end in range((ts // (2 * S) + 1) * 2 * S, ts + 6 * S + 1, 2 * S)
+    ]
+    assert sums(of) == told(read(node, kept), *BOUNDS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_sessions(room):
+    node = aggregate(Session(300_000))
+    with below(room) as context:
+        kept = snapshot_of(node, context)
+    wanted, by_key = {}, defaultdict(list)
+    for k, ts, v in ROWS:
+        by_key[k].append((ts, v))
+    for k, found in by_key.items():
+        part = []
+        for ts, v in sorted(found):
+            if part and ts - part[-1][0] > 300_000:
+                wanted[k, part[0][0], part[-1][0] + 300_000] = [v for _, v in part]
+                part = []
+            part.append((ts, v))
+        wanted[k, part[0][0], part[-1][0] + 300_000] = [v for _, v in part]
+    expected = {key: (len(v), sum(v), sum(v) / len(v)) for key, v in wanted.items()}
+    assert expected == told(read(node, kept), *BOUNDS)
+
+
+def test_count_windows_have_what_is_not_full():
+    node = aggregate(Count(7))
+    kept = snapshot_of(node, Context())
+    by_key = defaultdict(list)
+    for k, _, v in ROWS:
+        by_key[k].append(v)
+    wanted = {k: v[len(v) // 7 * 7 :] for k, v in by_key.items() if len(v) % 7}
+    assert {r["k"]: (r["n"], r["total"]) for r in read(node, kept)} == {
+        k: (len(v), sum(v)) for k, v in wanted.items()
+    }
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_top_n_has_its_rows_with_ranks(room):
+    by = (SortKey(Column("v"), descending=True),)
+    node = TopN(StageInput(0, SOURCE), (Column("k"),), by, 2, rank="place", kinds=True, path="agg")
+    with below(room) as context:
+        kept = snapshot_of(node, context)
+    found = defaultdict(list)
+    for row in read(node, kept, "rows"):
+        found[row["k"]].append((row["place"], row["v"]))
+    by_key = defaultdict(list)
+    for k, _, v in ROWS:
+        by_key[k].append(v)
+    assert {k: sorted(v) for k, v in found.items()} == {
+        k: list(enumerate(sorted(v, reverse=True)[:2], 1)) for k, v in by_key.items()
+    }
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_deduplicate_has_keys_or_rows(room):
+    first = Deduplicate(StageInput(0, SOURCE), (Column("k"),), path="agg")
+    last = Deduplicate(StageInput(0, SOURCE), (Column("k"),), keep="last", kinds=True, path="agg")
+    with below(room) as context:
+        keys = snapshot_of(first, context)
+    assert Counter(r["k"] for r in read(first, keys, "keys")) == Counter({k for k, *_ in ROWS})
+    with below(room) as context:
+        rows = snapshot_of(last, context)
+    assert {r["k"]: r["v"] for r in read(last, rows, "rows")} == {k: v for k, _, v in ROWS}
+
+
+class Sums(Process):
+    """Each kind of state."""
+
+    def on_rows(self, ctx, key, rows):
+        for row in rows.to_pylist():
+            ctx.state("last").put(row["v"])
+            ctx.state("all").append(row["v"])
+            ctx.state("by").put(row["v"] % 3, row["v"])
+        return []
+
+
+@pytest.mark.parametrize("engine", ["memory", "rocksdb"])
+def test_states_of_a_function_are_typed(engine, tmp_path):
+    states = [
+        StateField("last", "value", pa.int64()), StateField("all", "list", pa.int64()),
+        StateField("by", "map", pa.int64(), pa.int64()),
+    ]  # fmt: skip
+    node = node_of(Sums(), states)
+    rows = [
+        pa.RecordBatch.from_pylist(
+            [{"k": k, "at": None, "v": v} for k, _, v in ROWS[:50]], PROCESSED
+        )
+    ]
+    context = Context(folder=tmp_path / "state", state=engine)
+    kept = snapshot_of(node, context, PROCESSED, rows)
+    by_key = defaultdict(list)
+    for k, _, v in ROWS[:50]:
+        by_key[k].append(v)
+    path = node.path
+    assert {r["k"]: r["last"] for r in read(node, kept, "last")} == {
+        k: v[-1] for k, v in by_key.items()
+    }
+    assert {r["k"]: r["all"] for r in read(node, kept, "all")} == by_key
+    assert {r["k"]: dict(r["by"]) for r in read(node, kept, "by")} == {
+        k: {v % 3: v for v in vs} for k, vs in by_key.items()
+    }
+    assert [s.schema.field(s.name).type for s in kept_in(node)[path].states] == [
+        pa.int64(), pa.large_list(pa.int64()), pa.map_(pa.int64(), pa.int64()),
+    ]  # fmt: skip
+
+
+def test_some_keys_alone():
+    node = aggregate()
+    kept, found = snapshot_of(node, Context()), kept_in(node)["agg"]
+    keys = keys_as(found.states[0], pa.table({"k": ["k3", "nobody", "k5"]}))
+    rows = [r for b in found.rows_of_keys("groups", kept, keys) for r in b.to_pylist()]
+    assert {row["k"] for row in rows} == {"k3", "k5"}
+    assert all(0 <= group < 1 << 15 for group in key_groups_of(keys))
+
+
+def test_what_is_wrong_is_said():
+    found = kept_in(aggregate())["agg"]
+    with pytest.raises(NotFoundError, match="agg keeps no state 'x'; it keeps: groups"):
+        found.state("x")
+    with pytest.raises(DataError, match="is kept by k: string"):
+        keys_as(found.states[0], pa.table({"other": [1]}))
+    assert KIND not in found.states[0].schema.names
+    assert pieces(range(10), 0) == [range(10)]
