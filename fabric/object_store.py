@@ -32,6 +32,8 @@ SCHEMES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
 RETRY_S, RETRIES_MAX = 20.0, 6
 CONNECT_S, REQUEST_S = 5.0, 30.0
 PART_BYTES, PARTS_AT_ONCE = 8 << 20, 4
+_METADATA = ("169.254.169.254", "metadata.google.internal")
+"""Whom a client asks that was given no credentials."""
 _URL = re.compile(r"(s3|gs|az):/{1,2}([^/@?#\s]+)/?([^@?#]*)", re.IGNORECASE)
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,64})</Code>")
 _STATUS = re.compile(r"(?:status|response|code)[ :a-z]{0,20}([45]\d\d)\b|\b([45]\d\d) [A-Z][a-z]")
@@ -263,6 +265,12 @@ def _known(error: Exception, where: str, what: str, variables: str) -> FabricErr
 
     if not isinstance(error, BaseError | OSError):
         return None
+    if any(host in str(error) for host in _METADATA):
+        return StorageError(
+            f"{where} can't be {what}: no credentials were found; set {variables}… in the "
+            "environment of coordinator and agents (a process of Python functions sees what "
+            "FABRIC_AGENT_SLOT_ENVIRONMENT names)"
+        )
     code, status = _code(error), _status(error)
     said = " ".join(filter(None, (status and f"status {status}", code)))
     if code in ("NoSuchBucket", "ContainerNotFound"):
@@ -302,6 +310,4 @@ def _kind(text: str) -> str:
         return "no connection"
     if "IncompleteMessage" in text or "body" in text.lower() or "ContentRange" in text:
         return "the answer broke off"
-    if "redential" in text:
-        return "no credentials were found"
     return ""

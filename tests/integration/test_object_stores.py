@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import fabric
-from fabric import streams
+from fabric import Process, streams
 from fabric.checkpoint.manifest import Manifest
 from fabric.checkpoint.places import storage_at
 from fabric.checkpoint.pointer import read_pointer
@@ -19,6 +21,7 @@ from fabric.errors import FencedError, StorageError
 from fabric.object_store import Bucket
 from tests.checkpoint.test_pointer import JOB, manifest
 from tests.services.versitygw import Versitygw, environment, object_store
+from tests.support.local import local_fabric
 from tests.support.wait import wait_until
 
 N_ROWS = 4_000
@@ -84,6 +87,61 @@ def test_a_stream_goes_on_from_a_store(url: str, tmp_path: Path, state: str) -> 
         (known,) = session.streams()
         assert known.ended
     assert total(out) == N_ROWS
+
+
+def test_agents_and_a_coordinator_die(url: str, tmp_path: Path) -> None:
+    """All of a fabric has its checkpoints in the store, with no folder that its hosts share."""
+    out = tmp_path / "out"
+    settings = {
+        "FABRIC_CHECKPOINT_FOLDER": url, "FABRIC_CHECKPOINT_INTERVAL_S": "0.3",
+        "FABRIC_CHECKPOINT_STATE": "arrow",
+    }  # fmt: skip
+    with (
+        local_fabric(2, environ=settings) as running,
+        fabric.connect(f"fabric://{running.address}", token=running.token) as session,
+    ):
+        job = counted(session, rows_per_s=300).write_stream(out, name="clicks")
+        wait_until(lambda: complete(job) > 0, 60)
+        running.kill(0)
+        running.restart(0)
+        before = complete(job)
+        wait_until(lambda: complete(job) > before, 60)
+        running.kill_coordinator()
+        running.start_coordinator()
+        job.wait()
+    assert total(out) == N_ROWS
+
+
+class Counted(Process):
+    """How many rows each key has had so far."""
+
+    def on_rows(self, ctx: Any, key: int, rows: pa.RecordBatch) -> Iterator[dict[str, int]]:
+        state = ctx.state("n")
+        state.put((state.get() or 0) + len(rows))
+        yield {"key": key, "n": state.get()}
+
+
+@pytest.mark.parametrize("seen", ["AWS_*", ""])
+def test_functions_store_with_what_their_process_sees(url: str, tmp_path: Path, seen: str) -> None:
+    settings = {"FABRIC_AGENT_SLOT_ENVIRONMENT": seen, "FABRIC_CHECKPOINT_INTERVAL_S": "0.3"}
+    with (
+        local_fabric(1, environ=settings) as running,
+        fabric.connect(f"fabric://{running.address}", token=running.token) as session,
+    ):
+        session.checkpoints(folder=url)
+        made = streams.generator(n_rows=N_ROWS, n_keys=5, rows_per_s=200, session=session)
+        counts = made.process(
+            Counted(), keys="key", schema={"key": "int64", "n": "int64"},
+            state={"n": streams.value_state("int64")},
+        )  # fmt: skip
+        job = counts.write_stream(tmp_path / "out")
+        if seen:
+            wait_until(lambda: complete(job) > 1, 60)
+        else:
+            wait_until(lambda: any(one.reason for one in job.checkpoints()), 60)
+            reasons = [one.reason for one in job.checkpoints()]
+            assert any("FABRIC_AGENT_SLOT_ENVIRONMENT" in each for each in reasons), reasons
+        job.cancel()
 
 
 def test_a_wrong_secret_is_refused_by_name(
