@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,6 +33,7 @@ SCHEMES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
 RETRY_S, RETRIES_MAX = 20.0, 6
 CONNECT_S, REQUEST_S = 5.0, 30.0
 PART_BYTES, PARTS_AT_ONCE = 8 << 20, 4
+_REMOVED_AT_ONCE = 8
 _METADATA = ("169.254.169.254", "metadata.google.internal")
 """Whom a client asks that was given no credentials."""
 _URL = re.compile(r"(s3|gs|az):/{1,2}([^/@?#\s]+)/?([^@?#]*)", re.IGNORECASE)
@@ -204,16 +206,23 @@ class Bucket:
             obstore.copy(self._store, key, to)
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Remove objects; those that are not there are fine."""
+        """Remove objects, some at a time; those that are not there are fine."""
+        if len(found := list(keys)) == 1:
+            self._remove(found[0])
+        elif found:
+            with ThreadPoolExecutor(_REMOVED_AT_ONCE, thread_name_prefix="removing") as pool:
+                for _ in pool.map(self._remove, found):
+                    pass
+
+    def _remove(self, key: str) -> None:
         import obstore
 
-        for key in keys:
-            with self._asking("removed", key):
-                try:
-                    obstore.delete(self._store, key)
-                except FileNotFoundError as error:
-                    if _code(error) == "NoSuchBucket":
-                        raise
+        with self._asking("removed", key):
+            try:
+                obstore.delete(self._store, key)
+            except FileNotFoundError as error:
+                if _code(error) == "NoSuchBucket":
+                    raise
 
     @contextmanager
     def _asking(self, what: str, key: str) -> Iterator[None]:

@@ -197,10 +197,8 @@ class ObjectStorage:
         named = {shared_key(job, file) for file in self._shared_files(job)}
         if tag and read_pointer(self.bucket, job)[1] != tag:
             return  # another coordinator is at work: it will come to them
-        for key in found:
-            parsed = parse_shared(key.rpartition("/")[2])
-            if key not in named and parsed is not None and parsed[0] <= newest:
-                self.bucket.remove([key])
+        parsed = {key: parse_shared(key.rpartition("/")[2]) for key in found if key not in named}
+        self.bucket.remove(key for key, of in parsed.items() if of is not None and of[0] <= newest)
 
     def _shared_files(self, job: str) -> Iterator[FileRecord]:
         """Of all manifests of a job, and of all savepoints of it."""
