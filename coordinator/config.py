@@ -17,6 +17,7 @@ from fabric.control.control_pb2 import SubmitRequest
 from fabric.coordinator.planner.placement import POLICIES, Policy
 from fabric.errors import ConfigError
 from fabric.io import places
+from fabric.object_store import ObjectUrl, is_object_url
 from fabric.plan.bounds import LATENCY_US_MAX
 from fabric.plan_rules import PlanRules
 from fabric.settings import load
@@ -160,6 +161,9 @@ class CoordinatorConfig:
         """
         found = chosen(given, self.checkpoint)
         check_engine(found.state)
+        if is_object_url(found.folder):
+            places.check_url(found.folder, own=self.checkpoint.folder)
+            return replace(found, folder=str(ObjectUrl.of(found.folder)))
         folder = self._checkpoints(found).absolute()
         if folder != self._checkpoints(self.checkpoint).absolute():
             places.check_write(folder)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from fabric.errors import ConfigError, StorageError
+from fabric.object_store import ObjectUrl, is_object_url
 from fabric.values import (
     ByteSize,
     Folders,
@@ -287,8 +288,9 @@ class CheckpointConfig:
         A checkpoint that takes longer no longer waits for rows before its barriers: tasks take
         their snapshots at once, with the rows in flight. 0: each is unaligned from its beginning.
     folder
-        Where they lie, the same for all hosts; empty: ``checkpoints`` in the home folder. Those of
-        a job are removed when it is forgotten.
+        Where they lie, the same for all hosts: a folder, or the URL of an object store, such as
+        ``s3://bucket/prefix``. Empty: ``checkpoints`` in the home folder. Those of a job are
+        removed when it is forgotten.
     state
         Where state lies between. "memory": there, all of it. "rocksdb": that of `DataFrame.process`
         in files of the agent, of which a checkpoint takes only what has changed. "arrow":
@@ -324,7 +326,9 @@ class CheckpointConfig:
         check_positive(self, "interval_s", "timeout_s", *counts)
         if not isinstance(self.folder, str):
             raise ConfigError(f"folder must be text, got {self.folder!r}")
-        if refused := unreachable_folder(self.folder, "checkpoints"):
+        if is_object_url(self.folder):
+            ObjectUrl.of(self.folder)  # refuses what is none
+        elif refused := unreachable_folder(self.folder, "checkpoints"):
             raise ConfigError(refused)
         if self.min_pause_s < 0 or (self.failures_max is not None and self.failures_max < 0):
             raise ConfigError(

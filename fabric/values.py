@@ -153,7 +153,7 @@ def unreachable(path: str | os.PathLike[str], what: str, way: str) -> str:
     """Why `what` can't use the URL `path`, and the `way` to do without."""
     return (
         f"{what} can't reach {path}: paths are of local or mounted file systems for now "
-        f"(object stores come in a later release, together with savepoints); {way}"
+        f"(of object stores, only the folder of checkpoints can be in one); {way}"
     )
 
 

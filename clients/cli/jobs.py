@@ -238,12 +238,11 @@ def show_checkpoint(
 
 def _stored(folder: Path, job: str) -> Iterator[tuple[str, int, Manifest]]:
     """Each checkpoint that has a manifest, by job."""
-    from fabric.checkpoint.storage import FolderStorage
+    from fabric.checkpoint.places import storage_at
+    from fabric.clients.cli.savepoints import existing
     from fabric.errors import NotFoundError
 
-    if not folder.is_dir():
-        raise NotFoundError(f"there is no folder {folder}")
-    storage = FolderStorage(folder.absolute())
+    storage = storage_at(existing(folder))
     for name in [job] if job else storage.jobs():
         for number in storage.checkpoints(name):
             with suppress(NotFoundError):  # a job that runs has just removed it

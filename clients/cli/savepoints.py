@@ -19,6 +19,7 @@ from fabric.clients.cli.options import LOCAL, Connect, Token, open_session
 from fabric.clients.cli.run import File, load
 
 if TYPE_CHECKING:
+    from fabric.checkpoint.object_savepoints import ObjectSavepoints
     from fabric.checkpoint.savepoints import DamagedSavepoint, Savepoint, Savepoints
     from fabric.clients.dataframe.session import Session
     from fabric.clients.job.stream_name import StreamName
@@ -137,11 +138,16 @@ def export(
     On the file system of the checkpoints that takes no room: the files are hard links. A stream can
     be started from the folder as from the savepoint.
     """
+    from fabric.checkpoint.object_savepoints import not_exported
     from fabric.checkpoint.savepoints import Savepoints
+    from fabric.errors import ConfigError
+    from fabric.object_store import is_object_url
 
     found = _found(name, folder, connect, token)
     assert found.folder is not None  # it was loaded
     target = to.expanduser().absolute()
+    if is_object_url(found.folder):
+        raise ConfigError(not_exported(found.folder))
     Savepoints(found.folder.parent).export(str(found.folder), target)
     typer.echo(f"{found.name} is in {target}: {found.manifest.n_files:,} files, all verified")
 
@@ -215,17 +221,20 @@ def _asked(name: str, rename: list[str] | None, drop: list[str] | None) -> Strea
     return StreamName("", restore=name, renames=renames, drop=tuple(drop or ()))
 
 
-def _of(folder: Path) -> Savepoints:
+def _of(folder: Path) -> Savepoints | ObjectSavepoints:
     """Those of a checkpoint folder."""
-    from fabric.checkpoint.savepoints import Savepoints
+    from fabric.checkpoint.places import savepoints_at
 
-    return Savepoints(existing(folder))
+    return savepoints_at(existing(folder))
 
 
 def existing(folder: Path) -> Path:
-    """A folder that somebody names, with its whole path; `NotFoundError` where there is none."""
+    """A folder that somebody names, with its whole path; `NotFoundError`: it is not there."""
     from fabric.errors import NotFoundError
+    from fabric.object_store import is_object_url
 
+    if is_object_url(folder):
+        return folder
     if not folder.is_dir():
         raise NotFoundError(f"there is no folder {folder}")
     return folder.absolute()
@@ -247,9 +256,11 @@ def _status(one: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
 
 def _found(name: str, folder: Path | None, connect: str, token: str) -> Savepoint:
     """The savepoint, read from a folder of this machine."""
+    from fabric.checkpoint.places import savepoints_at
     from fabric.checkpoint.savepoints import Savepoints
     from fabric.control import control_pb2 as pb
     from fabric.errors import NotFoundError
+    from fabric.object_store import is_object_url
 
     if Path(name).is_absolute():
         return Savepoints(Path(name).parent).load(name)
@@ -257,6 +268,8 @@ def _found(name: str, folder: Path | None, connect: str, token: str) -> Savepoin
         return _of(folder).load(name)
     with open_session(connect, token) as session:
         (told,) = session.control.list_savepoints(pb.SavepointsRequest(name=name)).savepoints
+    if is_object_url(told.location):
+        return savepoints_at(told.location.partition("/.savepoints/")[0]).load(name)
     if not Path(told.location).is_dir():
         raise NotFoundError(
             f"the savepoint {name!r} is in the folder {told.location} of the coordinator, which "

@@ -31,7 +31,7 @@ def list_streams(folder: Folder = None, connect: Connect = LOCAL, token: Token =
 
     Those of a running fabric, or with --folder those that lie there, also when nobody runs.
     """
-    from fabric.checkpoint.names import named_streams
+    from fabric.checkpoint.places import named_streams
     from fabric.clients.cli.tables import show, streams_table
 
     if folder is not None:
@@ -56,10 +56,10 @@ def drop_stream(
     A program of that name begins anew. What its sinks had not put out yet is lost. A stream that is
     running is refused.
     """
-    from fabric.checkpoint import names
+    from fabric.checkpoint import places
 
     if folder is not None:
-        names.drop_stream(existing(folder), name)
+        places.drop_stream(existing(folder), name)
     else:
         with open_session(connect, token) as session:
             session.drop_stream(name)

@@ -43,6 +43,7 @@ from fabric.ids import new_id
 from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles
 from fabric.io.sinks.live import Feed, opened
+from fabric.object_store import is_object_url
 from fabric.plan.nodes import Plan
 from fabric.plan.stream_facts import is_endless
 from fabric.plan.targets import LiveTarget
@@ -210,6 +211,8 @@ def _facts(cut: Cut) -> StateFacts:
 
 def _make_room(folder: str) -> None:
     """Have the folder of checkpoints there, or say why it can't be."""
+    if is_object_url(folder):
+        return  # its tasks say why it can't be reached
     path, home = Path(folder), FabricHome()
     other = "name another: session.checkpoints(folder=...), or set FABRIC_HOME"
     if path.parent == home.root:

@@ -28,6 +28,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.ids import new_id
+from fabric.object_store import ObjectUrl, is_object_url
 from fabric.plan.nodes import Plan, Scan
 from fabric.plan.stream_facts import drops_late, is_endless
 from fabric.values import ByteSize, unreachable_folder
@@ -395,6 +396,8 @@ def _full_name(folder: str | Path) -> str:
     """Where that is for others; `ConfigError` when it names nothing."""
     if not isinstance(folder, str | Path) or not str(folder).strip():
         raise ConfigError(f"checkpoints: folder is the path of a folder, got {folder!r}")
+    if is_object_url(folder):
+        return str(ObjectUrl.of(folder))
     if refused := unreachable_folder(folder, "checkpoints"):
         raise ConfigError(refused)
     return str(Path(folder).expanduser().absolute())

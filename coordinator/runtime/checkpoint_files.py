@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from queue import SimpleQueue
 
 from fabric import failpoints
 from fabric.checkpoint.manifest import TaskSnapshot
-from fabric.checkpoint.storage import FolderStorage
+from fabric.checkpoint.places import Storage, storage_at
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.effects import (
     ExportSavepoint,
@@ -68,11 +67,11 @@ class CheckpointFiles:
                 self._say(said)
 
     def _do(self, work: StorageWork) -> Event | None:
-        job_id, state, storage = work.job_id, work.state, FolderStorage(Path(work.folder))
+        job_id, state, storage = work.job_id, work.state, storage_at(work.folder)
         match work.work:
             case WriteManifest(manifest=manifest):
                 failpoints.reach("checkpoint.acknowledged")
-                seal = storage.commit_manifest(manifest)
+                seal = storage.commit_manifest(manifest, job_id)
                 failpoints.reach("checkpoint.stored")
                 return ManifestWritten(job_id, manifest.checkpoint, seal)
             case Verify(checkpoint=number, seal=seal):
@@ -109,7 +108,7 @@ def listed(
     found: Iterable[pb.CheckpointStatus],
     request: pb.CheckpointsRequest,
     state: str,
-    storage: FolderStorage,
+    storage: Storage,
 ) -> pb.CheckpointList:
     """All of `found`; of the one that is asked for, what each task has in it.
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-from fabric.checkpoint.storage import FolderStorage
+from fabric.checkpoint.places import storage_at
 from fabric.clock import Clock
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
@@ -191,7 +190,7 @@ class CoordinatorRuntime(CoreDriver, ControlApi):
             job = core.registry.live(request.job_id)
             found = [] if job.stream is None else job.stream.checkpoints.statuses(now)
             folder, state = job.checkpoint.folder, job.state_id
-        return listed(found, request, state, FolderStorage(Path(folder)))
+        return listed(found, request, state, storage_at(folder))
 
     def take_checkpoint(self, request: pb.TakeCheckpointRequest) -> pb.TakenCheckpoint:
         """See `ControlApi.take_checkpoint`."""

@@ -7,18 +7,22 @@ lists and deletes savepoints, makes one out of a checkpoint, and lists and drops
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 
 from fabric._cython.kernels.hash import N_KEY_GROUPS
 from fabric.checkpoint.manifest import shortened_plan
-from fabric.checkpoint.names import NamedStream, drop_stream, named_streams
+from fabric.checkpoint.names import NamedStream
+from fabric.checkpoint.places import (
+    drop_stream,
+    named_streams,
+    savepoints_at,
+    shown,
+    storage_at,
+)
 from fabric.checkpoint.savepoints import (
     DamagedSavepoint,
     Savepoint,
-    Savepoints,
     check_savepoint_name,
 )
-from fabric.checkpoint.storage import FolderStorage
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.requests import THEN, Wanted
 from fabric.coordinator.core.effects import ExportSavepoint
@@ -47,8 +51,8 @@ class Keeper:
     """Those of the checkpoint folder `root`."""
 
     def __init__(self, root: str) -> None:
-        self._root = Path(root)
-        self._savepoints = Savepoints(self._root)
+        self._root = root
+        self._savepoints = savepoints_at(root)
 
     def check_free(self, name: str) -> None:
         """Refuse a name that no savepoint can have, or that one has already."""
@@ -78,7 +82,7 @@ class Keeper:
             name=wanted.name, stream=wanted.stream, job_name=wanted.job_name,
             plan=shortened_plan(wanted.plan), key_groups=N_KEY_GROUPS, release=__version__,
             created_us=wanted.created_us,
-            manifest=FolderStorage(self._root).load(state, wanted.checkpoint, wanted.seal),
+            manifest=storage_at(self._root).load(state, wanted.checkpoint, wanted.seal),
         )  # fmt: skip
         self._savepoints.write(made)
         return told(self._savepoints.load(wanted.name))
@@ -114,7 +118,7 @@ class Keeper:
 def told(savepoint: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
     """What people are told of it."""
     if isinstance(savepoint, DamagedSavepoint):
-        where = str(savepoint.folder)
+        where = shown(savepoint.folder)
         return pb.SavepointStatus(
             name=savepoint.name, location=where, error=savepoint.error.message
         )
@@ -124,7 +128,7 @@ def told(savepoint: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
         job_name=savepoint.job_name, checkpoint=manifest.checkpoint,
         created_s=savepoint.created_us / 1e6, bytes=manifest.n_bytes, files=manifest.n_files,
         states=n_states(manifest), release=savepoint.release,
-        location="" if savepoint.folder is None else str(savepoint.folder),
+        location="" if savepoint.folder is None else shown(savepoint.folder),
     )  # fmt: skip
 
 

@@ -20,9 +20,15 @@ from functools import partial
 from pathlib import Path
 
 from fabric.checkpoint.manifest import Manifest, Savepoint
-from fabric.checkpoint.names import HeldName, NameRecord, read_record
-from fabric.checkpoint.savepoints import Savepoints
-from fabric.checkpoint.storage import FolderStorage
+from fabric.checkpoint.names import HeldName, NameRecord
+from fabric.checkpoint.object_names import ObjectName
+from fabric.checkpoint.places import (
+    Storage,
+    hold_name,
+    read_record,
+    savepoints_at,
+    storage_at,
+)
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.rows import Pointer
@@ -52,7 +58,7 @@ class Found:
     is_new: bool = False
     sinks: Mapping[str, str] = field(default_factory=dict)
     """Where in `source` the sinks are that may owe output, by the paths that they had then."""
-    held: HeldName | None = None
+    held: HeldName | ObjectName | None = None
     """The name, while it starts."""
     undo: Callable[[], None] | None = None
     """What is to be done when the start fails."""
@@ -114,12 +120,12 @@ class Found:
         number, state = self.start.last + 1, origin.state
         if self.held is not None and self.held.record is not None:
             self.held.write(replace(self.held.record, sinks=sinks))
-        storage = FolderStorage(self.root)
+        storage = storage_at(self.root)
         self.undo = (
             partial(storage.remove_job, state) if self.is_new
             else partial(storage.remove, state, number)
         )  # fmt: skip
-        made, seal = Savepoints(self.root).adopt(
+        made, seal = savepoints_at(self.root).adopt(
             self.source or manifest, found.paths, job=state, checkpoint=number,
             nodes=node_records(graph), wall_us=manifest.wall_us,
         )  # fmt: skip
@@ -161,7 +167,7 @@ class StreamNames:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[str, HeldName] = {}
+        self._held: dict[str, HeldName | ObjectName] = {}
         """By job."""
 
     @contextmanager
@@ -186,13 +192,13 @@ class StreamNames:
                 "state. Stop that one first, or give this one another name=",
                 job=job,
             )
-        held = HeldName(root, asked.name)
+        held = hold_name(root, asked.name)
         before, found = held.record, None
         try:
             found = look(before, root, asked)
             found.held = held
             if not found.is_new:
-                last = FolderStorage(root).begin_again(found.goes_on)
+                last = storage_at(root).begin_again(found.goes_on, found.job)
                 found.start = replace(found.start, last=last)
             origin = found.start.origin
             upgrade = _upgrade_text(asked) if found.upgraded else ""
@@ -219,7 +225,7 @@ class StreamNames:
         One that leads no more, and has not ended yet, may hold it: the metadata store fences that.
         """
         with suppress(FabricError):
-            held = HeldName(Path(config.folder), name)
+            held = hold_name(config.folder, name, take_over=True)
             with self._lock:
                 self._held[job] = held
 
@@ -252,7 +258,7 @@ def look(record: NameRecord | None, root: Path, asked: pb.StreamName) -> Found:
     """What a stream would go on from; nothing is changed. See `StreamNames.starting`."""
     if asked.on_existing not in ON_EXISTING:
         raise ConfigError(f"on_existing is one of {ON_EXISTING}, got {asked.on_existing!r}")
-    savepoint = Savepoints(root).load(asked.restore) if asked.restore else None
+    savepoint = savepoints_at(root).load(asked.restore) if asked.restore else None
     if record is None or asked.on_existing == "new":
         job = new_id("job")
         start = 0 if record is None else record.starts
@@ -272,7 +278,7 @@ def look(record: NameRecord | None, root: Path, asked: pb.StreamName) -> Found:
 
 def _left(record: NameRecord, root: Path, asked: pb.StreamName) -> Found:
     """What the earlier starts of a name left, if it may go on."""
-    name, storage = record.name, FolderStorage(root)
+    name, storage = record.name, storage_at(root)
     numbers = storage.checkpoints(record.state)
     if numbers and asked.on_existing == "fail":
         raise ConfigError(
@@ -309,7 +315,7 @@ def _left(record: NameRecord, root: Path, asked: pb.StreamName) -> Found:
     return found
 
 
-def _pointer(storage: FolderStorage, record: NameRecord, number: int) -> tuple[Manifest, Pointer]:
+def _pointer(storage: Storage, record: NameRecord, number: int) -> tuple[Manifest, Pointer]:
     try:
         manifest, seal = storage.sealed(record.state, number)
     except DataError as error:

@@ -62,6 +62,10 @@ class NameRecord:
         if type(self.starts) is not int or self.starts < 0 or type(self.ended) is not bool:
             raise TypeError("starts must be a count, ended true or false")
 
+    def encode(self) -> bytes:
+        """As it is stored."""
+        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True).encode()
+
 
 class HeldName:
     """A name that this process may run a stream under, until `close`."""
@@ -86,7 +90,7 @@ class HeldName:
     def write(self, record: NameRecord) -> None:
         """Have this record there, durable, in place of the one before."""
         aside = self._path.with_suffix(".new")
-        data = json.dumps({"version": VERSION, **asdict(record)}, sort_keys=True).encode()
+        data = record.encode()
         with writing(self._root, self._path):
             with suppress(FileNotFoundError):  # of a process that was killed
                 self._files.remove_file(aside)
@@ -140,6 +144,11 @@ def _record(files: Files, root: Path, path: Path) -> NameRecord | None:
             data = files.read(path)
         except FileNotFoundError:
             return None
+    return parse_record(data, where)
+
+
+def parse_record(data: bytes, where: str) -> NameRecord:
+    """What a record says; `DataError` when it is damaged, or of another format."""
     try:
         found = json.loads(data)
         version = found.pop("version")

@@ -225,11 +225,11 @@ class Savepoints:
                 f"has {N_KEY_GROUPS}; use the release that wrote it, {source.release}"
             )
         place, old = self._source(source)
-        moved = _moved(old.tasks, paths, {node.path for node in nodes})
-        self._verify(place, (task for task, _ in moved))
+        used = moved(old.tasks, paths, {node.path for node in nodes})
+        self._verify(place, (task for task, _ in used))
         manifest = Manifest(
             job=job, checkpoint=checkpoint, epoch=epoch, run=0, wall_us=wall_us,
-            tasks=tuple(task for _, task in moved), nodes=nodes,
+            tasks=tuple(task for _, task in used), nodes=nodes,
         )  # fmt: skip
         self._storage.prepare(job)
         target = _Place(self._root, checkpoint_folder(self._root, job, checkpoint))
@@ -237,7 +237,7 @@ class Savepoints:
             with writing(self._root, target.folder):
                 self._files.make_folder(target.folder)
                 if MANIFEST not in self._files.names(target.folder):
-                    self._take(moved, place, target)
+                    self._take(used, place, target)
                     self._share(manifest, target)
             return manifest, self._storage.commit_manifest(manifest)
         except BaseException:
@@ -443,12 +443,12 @@ class Savepoints:
                     share(self._files, folder / file.name, shared, file)
 
 
-def _moved(
+def moved(
     tasks: Iterable[TaskSnapshot], paths: Mapping[str, str | None], known: set[str]
 ) -> list[tuple[TaskSnapshot, TaskSnapshot]]:
     """Each snapshot that is used, with what it is in the new plan; in the order of those."""
     came_from: dict[str, str] = {}
-    moved = []
+    found = []
     for task in tasks:
         if task.node not in paths and task.node.endswith(RESULT):
             continue
@@ -460,5 +460,5 @@ def _moved(
             raise InternalError(f"{task.node} shall become {path}, which is not in the plan")
         if came_from.setdefault(path, task.node) != task.node:
             raise InternalError(f"{came_from[path]} and {task.node} shall both become {path}")
-        moved.append((task, replace(task, node=path, handles=())))
-    return sorted(moved, key=lambda pair: (pair[1].node, pair[1].task))
+        found.append((task, replace(task, node=path, handles=())))
+    return sorted(found, key=lambda pair: (pair[1].node, pair[1].task))

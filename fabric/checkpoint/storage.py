@@ -68,8 +68,11 @@ class FolderStorage:
         above = (folder, folder.parent) if checkpoint == FINAL else ()
         return FolderWriter(self._root, own, folder.parent / SHARED, self._files, above)
 
-    def commit_manifest(self, manifest: Manifest) -> Seal:
-        """Make a checkpoint be there; durable when it returns, again is fine."""
+    def commit_manifest(self, manifest: Manifest, owner: str = "") -> Seal:
+        """Make a checkpoint be there; durable when it returns, again is fine.
+
+        A folder can't tell whether the job `owner` may still write: the metadata store does.
+        """
         folder = checkpoint_folder(self._root, manifest.job, manifest.checkpoint)
         data = encode(manifest)
         with writing(self._root, folder / MANIFEST):
@@ -96,7 +99,7 @@ class FolderStorage:
         manifest, data = self._decoded(job, checkpoint)
         return manifest, seal_of(data)
 
-    def begin_again(self, job: str) -> int:
+    def begin_again(self, job: str, owner: str = "") -> int:
         """The highest number of a checkpoint of earlier starts, complete or not; 0: there is none.
 
         The files of tasks that had ended are removed: each checkpoint has links of its own to them,

@@ -159,6 +159,17 @@ def check_write(path: str | os.PathLike[str]) -> None:
             places.check_write(text, found)
 
 
+def check_url(url: str, own: str = "") -> None:
+    """Refuse a place in an object store where plans are held to folders; not the fabric's `own`."""
+    for places in [*_guarding]:
+        if url != own and places.rules.allowed_folders:
+            raise PlanError(
+                f"plans may not touch {url}: by this fabric's settings they read and write in "
+                f"{os.pathsep.join(map(str, places.rules.allowed_folders))} ([plans] "
+                "allowed_folders)"
+            )
+
+
 def may_write(path: str) -> bool:
     """Whether `check_write` takes it."""
     try:

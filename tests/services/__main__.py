@@ -1,6 +1,7 @@
 """Fetch and prepare all that the servers for tests are made of, so that no test waits for it."""
 
-from tests.services import apicurio, kafka
+from tests.services import apicurio, kafka, versitygw
 
 kafka.prepare()
 apicurio.prepare()
+versitygw.prepare()

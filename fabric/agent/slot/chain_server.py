@@ -11,14 +11,13 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 import pyarrow as pa
 
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.channel import Channel, ChannelClosedError
 from fabric.agent.stream_tasks.restore import Restored, context_of, splits_of
-from fabric.checkpoint.storage import FolderStorage
+from fabric.checkpoint.places import Storage, storage_at
 from fabric.control.errors import to_detail
 from fabric.errors import FabricError, InternalError
 from fabric.operators.chain import Chain, build_chain
@@ -34,7 +33,7 @@ FromAgent = Channel[sp.ToSlot]
 def step_until_closed(channel: FromAgent, begin: sp.Begin) -> None:
     """Work until the agent says `Close`; raises what a call raises."""
     with ExitStack() as stack:
-        storage = FolderStorage(Path(begin.stream.folder))
+        storage = storage_at(begin.stream.folder)
         chain = _chain(begin)
         stack.callback(chain.close)
         Restored(storage, begin.task, begin.n_tasks, begin.stream).chain(chain)
@@ -140,7 +139,7 @@ class _Stepper:
 class _Storing:
     """Stores snapshots in a thread, one after the other."""
 
-    def __init__(self, channel: FromAgent, storage: FolderStorage, begin: sp.Begin) -> None:
+    def __init__(self, channel: FromAgent, storage: Storage, begin: sp.Begin) -> None:
         self._channel, self._storage, self._task = channel, storage, begin
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="snapshots")
 

@@ -16,7 +16,7 @@ from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.stream_tasks.inflight import RestoredRows, restored_rows
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
 from fabric.checkpoint.manifest import Manifest, Seal
-from fabric.checkpoint.storage import FolderStorage
+from fabric.checkpoint.places import Storage
 from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.io.readers.reader import StreamReader
@@ -53,9 +53,7 @@ def splits_of(begin: sp.Begin) -> dict[int, Sequence[str]]:
 class Restored:
     """Of task `task` of `n_tasks` of a job; nothing where `stream` names no checkpoint."""
 
-    def __init__(
-        self, storage: FolderStorage, task: int, n_tasks: int, stream: pb.StreamDeploy
-    ) -> None:
+    def __init__(self, storage: Storage, task: int, n_tasks: int, stream: pb.StreamDeploy) -> None:
         self._storage, self._task, self._n_tasks = storage, task, n_tasks
         self._manifest: Manifest | None = None
         if stream.checkpoint:

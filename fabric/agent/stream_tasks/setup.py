@@ -29,7 +29,7 @@ from fabric.agent.stream_tasks.snapshots import SnapshotUploads
 from fabric.agent.stream_tasks.sources import Sources
 from fabric.agent.stream_tasks.task import StreamTask
 from fabric.cancellation import Cancellation
-from fabric.checkpoint.storage import FolderStorage
+from fabric.checkpoint.places import storage_at
 from fabric.control import control_pb2 as pb
 from fabric.io.readers.protocol import Share
 from fabric.io.readers.reader import StreamReader
@@ -68,7 +68,7 @@ class StreamAttempt:
             prefix = f"{spec.id.stage}-{spec.id.task}-"
             folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self._services.scratch))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            storage = FolderStorage(Path(stream.folder))
+            storage = storage_at(stream.folder)
             storage.prepare(stream.state)
             uploads = SnapshotUploads(storage, spec, clock, say)
             stack.callback(uploads.close)

@@ -19,7 +19,7 @@ from fabric.agent.stream_tasks.inflight import snapshots_of
 from fabric.agent.stream_tasks.mailbox import Say
 from fabric.checkpoint.codec import encode_snapshot_ack
 from fabric.checkpoint.manifest import FileRecord, SinkHandle, SnapshotAck, TaskSnapshot
-from fabric.checkpoint.storage import FolderStorage
+from fabric.checkpoint.places import Storage
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
@@ -50,7 +50,7 @@ class PendingSnapshot:
 class SnapshotUploads:
     """Stores what one task attempt takes; `say` is called from its thread."""
 
-    def __init__(self, storage: FolderStorage, spec: TaskSpec, clock: Clock, say: Say) -> None:
+    def __init__(self, storage: Storage, spec: TaskSpec, clock: Clock, say: Say) -> None:
         self._storage, self._spec, self._clock, self._say = storage, spec, clock, say
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"snapshots {spec.id}")
         self._closed = False

@@ -20,10 +20,11 @@ import pyarrow.compute as pc
 
 from fabric._cython.shuffle.checksum import RunningCrc32c, crc32c
 from fabric.checkpoint.folder import sinks_folder
-from fabric.errors import DataError, StorageError
+from fabric.errors import ConfigError, DataError, StorageError
 from fabric.ids import TaskId
 from fabric.io.local_files import writing
 from fabric.io.sinks.stream_folders import synced
+from fabric.object_store import is_object_url
 from fabric.plan.targets import KafkaTarget
 
 GATHERED_ROWS, GATHERED_BYTES = 16_384, 4 << 20
@@ -170,6 +171,11 @@ def sizes_of(records: pa.RecordBatch) -> pa.Array:
 
 def made_folder(folder: str, job: str) -> Path:
     """The folder in which the sinks of a job stage records; created if it does not exist."""
+    if is_object_url(folder):
+        raise ConfigError(
+            f"a Kafka sink stages its records in the checkpoint folder, which is {folder}: an "
+            "object store can't hold them yet; name a folder that all agents see"
+        )
     path = sinks_folder(Path(folder), job)
     with writing(str(path)):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

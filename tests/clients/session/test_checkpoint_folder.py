@@ -130,16 +130,19 @@ def test_checkpoints_lie_in_no_home_that_others_can_write(
         streams.generator(n_rows=9, session=session).collect()
 
 
-def test_object_stores_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    sentence = r"can't reach s3://?b/ck: .*together with savepoints\); name a folder that"
+def test_urls_that_no_folder_can_have_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = r"can't reach s3://?b/ck: .*only the folder of checkpoints.*\); name a folder that"
     with fabric.connect() as session:
-        for folder in ("s3://b/ck", Path("s3://b/ck")):
-            with pytest.raises(ConfigError, match=f"^checkpoints {sentence}"):
+        for folder in ("hdfs://b/ck", Path("hdfs://b/ck")):
+            with pytest.raises(ConfigError, match=r"^checkpoints can't reach hdfs://?b/ck"):
                 session.checkpoints(folder=folder)
+        with pytest.raises(ConfigError, match="that is not the URL of a bucket") as caught:
+            session.checkpoints(folder="s3://ak:secret@b/ck")
+        assert "secret" not in str(caught.value)
         with pytest.raises(ConfigError, match=r"write the path: '/tmp/ck'$"):
             session.checkpoints(folder="file:///tmp/ck")
-    with pytest.raises(ConfigError, match=f"^checkpoints {sentence}"):
-        load(CheckpointConfig, "checkpoint", {"FABRIC_CHECKPOINT_FOLDER": "s3://b/ck"})
+    found = load(CheckpointConfig, "checkpoint", {"FABRIC_CHECKPOINT_FOLDER": "s3://b/ck"})
+    assert found.folder == "s3://b/ck"
     with pytest.raises(ConfigError, match=f"^the home folder {sentence}"):
         FabricHome(Path("s3://b/ck"))
     monkeypatch.setenv("FABRIC_HOME", "s3://b/ck")

@@ -311,7 +311,7 @@ def test_types_that_nothing_holds_are_told_what_works(
 )
 def test_urls_are_refused_with_the_way(url: str, tmp_path: Path) -> None:
     for read in (fabric.read_parquet, fabric.read_csv, fabric.read_json, fabric.read_ipc):
-        with pytest.raises(PlanError, match=r"can't reach .*object stores come in a later release"):
+        with pytest.raises(PlanError, match=r"can't reach .*only the folder of checkpoints"):
             read(url)
         with pytest.raises(PlanError, match=r"can't reach \w+:/"):
             read(Path(url))

@@ -1,0 +1,175 @@
+"""The pointer of a job in an object store: its newest checkpoint, and who may write the next one.
+
+One job: `JobPointer` and `commit`, which makes a checkpoint be there by conditional writes alone:
+
+    read the pointer ─► claim it, if an older coordinator has it ─► the manifest, if there is none
+      ─► the pointer, if nobody has changed it since
+
+Each write is refused when somebody else wrote meanwhile. A coordinator that was deposed, at
+whatever step, finds the claim of the newer one: it changes neither the pointer nor a manifest of
+that one. A manifest that is above the pointer is nobody's, and is replaced. Clocks play no part.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
+
+from fabric.checkpoint.codec import decode, encode, seal_of
+from fabric.checkpoint.folder import plain
+from fabric.checkpoint.manifest import Manifest, Seal
+from fabric.checkpoint.object_layout import POINTER, manifest_key
+from fabric.errors import DataError, FencedError, InternalError, NotFoundError
+
+VERSION = 1
+
+
+class ConditionalStore(Protocol):
+    """What `commit` needs of a `Bucket`."""
+
+    def read(self, key: str) -> tuple[bytes, str]:
+        """All of an object, and its tag."""
+
+    def create(self, key: str, data: bytes) -> str | None:
+        """Store an object; None when there is one."""
+
+    def replace(self, key: str, data: bytes, tag: str) -> str | None:
+        """Store an object in place of the one with this tag; None when there is another."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPointer:
+    """`owner` is the job that runs the state now, `epoch` its coordinator's; then a checkpoint.
+
+    An empty owner: whoever comes first. Checkpoint 0: there is none.
+    """
+
+    owner: str = ""
+    epoch: int = 0
+    checkpoint: int = 0
+    n_bytes: int = 0
+    crc32c: int = 0
+
+    def encode(self) -> bytes:
+        """As it is stored."""
+        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True).encode()
+
+
+def read_pointer(store: ConditionalStore, job: str) -> tuple[JobPointer, str]:
+    """The pointer of a job and its tag; an empty one and "" when there is none.
+
+    Raises
+    ------
+    DataError
+        It is damaged, or of a newer version.
+    """
+    key = f"{plain(job)}/{POINTER}"
+    try:
+        data, tag = store.read(key)
+    except NotFoundError:
+        return JobPointer(), ""
+    try:
+        found = json.loads(data)
+        if (version := found.pop("version")) != VERSION:
+            raise DataError(f"{key} has format {version}, this Fabric reads format {VERSION}")
+        return JobPointer(**found), tag
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{key} is damaged: {error}. It says which checkpoint is the newest; restore it"
+        ) from error
+
+
+def write_pointer(store: ConditionalStore, job: str, pointer: JobPointer, tag: str) -> str:
+    """Put a pointer in place of the one with `tag`; its new tag.
+
+    Raises
+    ------
+    FencedError
+        Somebody else has changed it meanwhile.
+    """
+    made = _replaced(store, job, pointer, tag)
+    if made is None:
+        raise FencedError(_fenced(job, read_pointer(store, job)[0]))
+    return made
+
+
+def claim(store: ConditionalStore, job: str, owner: str) -> JobPointer:
+    """Have `owner` run the state of `job` from now on, and nobody else write its checkpoints."""
+    while True:
+        pointer, tag = read_pointer(store, job)
+        claimed = replace(pointer, owner=owner, epoch=0)
+        if claimed == pointer or _replaced(store, job, claimed, tag) is not None:
+            return claimed
+
+
+def commit(store: ConditionalStore, manifest: Manifest, owner: str = "") -> Seal:
+    """Make a checkpoint be there; again is fine.
+
+    Raises
+    ------
+    FencedError
+        Another coordinator, or another start of the stream, has taken the job over.
+    InternalError
+        The checkpoint is there, and says another thing.
+    """
+    data, job = encode(manifest), manifest.job
+    pointer, tag = _claimed(store, manifest, owner)
+    _put_manifest(store, manifest, data, pointer.checkpoint)
+    seal = seal_of(data)
+    if manifest.checkpoint >= pointer.checkpoint:
+        made = replace(
+            pointer, checkpoint=manifest.checkpoint, n_bytes=seal.n_bytes, crc32c=seal.crc32c
+        )
+        if made != pointer:
+            write_pointer(store, job, made, tag)
+    return seal
+
+
+def _claimed(store: ConditionalStore, manifest: Manifest, owner: str) -> tuple[JobPointer, str]:
+    """The pointer, once it says that who writes `manifest` leads; `FencedError`: another does."""
+    while True:
+        pointer, tag = read_pointer(store, manifest.job)
+        is_other = owner and pointer.owner and owner != pointer.owner
+        if is_other or (manifest.epoch and pointer.epoch > manifest.epoch):
+            raise FencedError(_fenced(manifest.job, pointer))
+        mine = replace(pointer, owner=owner or pointer.owner, epoch=manifest.epoch)
+        if mine == pointer and tag:
+            return mine, tag
+        if (now := _replaced(store, manifest.job, mine, tag)) is not None:
+            return mine, now
+
+
+def _replaced(store: ConditionalStore, job: str, pointer: JobPointer, tag: str) -> str | None:
+    """Put a pointer in place of the one with `tag`; its tag, or None: that is there no more."""
+    key, data = f"{plain(job)}/{POINTER}", pointer.encode()
+    made = store.replace(key, data, tag) if tag else store.create(key, data)
+    if made is None:
+        there, now = read_pointer(store, job)
+        return now if there == pointer and now else None  # the answer to the first try was lost
+    return made
+
+
+def _put_manifest(store: ConditionalStore, manifest: Manifest, data: bytes, newest: int) -> None:
+    key = manifest_key(manifest.job, manifest.checkpoint)
+    if store.create(key, data) is not None:
+        return
+    there, tag = store.read(key)
+    if there == data:
+        return
+    other = decode(there, key)
+    if other.epoch > manifest.epoch:
+        raise FencedError(_fenced(manifest.job, JobPointer(epoch=other.epoch)))
+    if manifest.checkpoint <= newest or 0 < manifest.epoch == other.epoch:
+        raise InternalError(f"{key} is there, and says another thing")
+    if store.replace(key, data, tag) is None and store.read(key)[0] != data:
+        raise FencedError(_fenced(manifest.job, JobPointer()))
+
+
+def _fenced(job: str, pointer: JobPointer) -> str:
+    who = f"the coordinator of epoch {pointer.epoch}" if pointer.epoch else "another coordinator"
+    return (
+        f"the checkpoints of {job} are written by {who} now"
+        + (f", for {pointer.owner}" if pointer.owner else "")
+        + "; this one leads no more, and writes none"
+    )

@@ -1,0 +1,322 @@
+"""Buckets of object stores: one URL, its credentials from the environment, errors by name.
+
+One job: `Bucket`, the operations that checkpoints and files are made of, over ``obstore``. A
+request that fails for a while (a connection, a status of 500 or more) is tried again with growing
+pauses, for `RETRY_S` in all. An object is there whole or not at all: what fails amid a multi-part
+upload is abandoned. `create` and `replace` are conditional, so of two writers one wins.
+
+Credentials come from the usual variables (``AWS_…``, ``GOOGLE_…``, ``AZURE_…``) or from `options`,
+which have the same names in lower case. They are in no message, repr or plan: an error has the
+status and the code of the answer, never its text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import IO, TYPE_CHECKING, Any
+
+from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
+from fabric.values import scheme_of
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Store
+    from typing_extensions import Buffer
+
+SCHEMES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
+"""Each with what the names of its variables begin with."""
+RETRY_S, RETRIES_MAX = 20.0, 6
+CONNECT_S, REQUEST_S = 5.0, 30.0
+PART_BYTES, PARTS_AT_ONCE = 8 << 20, 4
+_REMOVED_AT_ONCE = 8
+_METADATA = ("169.254.169.254", "metadata.google.internal")
+"""Whom a client asks that was given no credentials."""
+_URL = re.compile(r"(s3|gs|az):/{1,2}([^/@?#\s]+)/?([^@?#]*)", re.IGNORECASE)
+_CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,64})</Code>")
+_STATUS = re.compile(r"(?:status|response|code)[ :a-z]{0,20}([45]\d\d)\b|\b([45]\d\d) [A-Z][a-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectUrl:
+    """A bucket (in Azure: a container) and what the names of all objects in it begin with.
+
+    >>> ObjectUrl.of("s3://data/streams/"), str(ObjectUrl.of(Path("s3://data/streams")))
+    (ObjectUrl(scheme='s3', bucket='data', prefix='streams'), 's3://data/streams')
+    """
+
+    scheme: str
+    bucket: str
+    prefix: str = ""
+
+    @staticmethod
+    def of(url: str | os.PathLike[str]) -> ObjectUrl:
+        """Read one, also one that was made a `Path`; `ConfigError` when it is none."""
+        found = _URL.fullmatch(os.fspath(url))
+        prefix = found[3].strip("/") if found else ""
+        if found is None or any(each in ("", ".", "..") for each in prefix.split("/") if prefix):
+            raise ConfigError(
+                "that is not the URL of a bucket: write s3://bucket/prefix, gs://bucket/prefix or "
+                "az://container/prefix, without a user, a query or ..; credentials are taken from "
+                "the environment"
+            )
+        return ObjectUrl(found[1].lower(), found[2], prefix)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
+
+
+def is_object_url(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is the URL of an object store that Fabric knows.
+
+    >>> is_object_url("s3://bucket/x"), is_object_url("/data"), is_object_url("hdfs://x/y")
+    (True, False, False)
+    """
+    return scheme_of(path) in SCHEMES
+
+
+class Bucket:
+    """The objects below a URL; keys are from there on.
+
+    Parameters
+    ----------
+    url
+        ``s3://bucket/prefix``, ``gs://…`` or ``az://container/…``.
+    options
+        Settings that come before those of the environment, by the names of obstore, such as
+        ``{"aws_endpoint": "http://127.0.0.1:7070"}``.
+
+    Raises
+    ------
+    ConfigError
+        The URL or an option is not one. What each method raises: `StorageError` when the store
+        refuses or can't be reached, `NotFoundError` when an object is missing.
+
+    Examples
+    --------
+    >>> from obstore.store import MemoryStore
+    >>> bucket = Bucket("s3://data/x", store=MemoryStore())
+    >>> tag = bucket.create("a", b"1")
+    >>> bucket.create("a", b"2") is None, bucket.replace("a", b"3", tag) is None
+    (True, False)
+    >>> bucket.read("a")[0], bucket.sizes("")
+    (b'3', {'a': 1})
+    """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        options: Mapping[str, str] | None = None,
+        *,
+        store: Store | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.url = ObjectUrl.of(url)
+        self._store: Any = store or _opened(self.url, dict(options or {}), environ)
+
+    def __repr__(self) -> str:
+        return f"Bucket({str(self.url)!r})"
+
+    def read(self, key: str) -> tuple[bytes, str]:
+        """All of an object, and its tag."""
+        import obstore
+
+        with self._asking("read", key):
+            found = obstore.get(self._store, key)
+            return bytes(found.bytes()), found.meta["e_tag"] or ""
+
+    def pieces(self, key: str) -> Iterator[Buffer]:
+        """An object, some megabytes at a time."""
+        import obstore
+
+        with self._asking("read", key):
+            yield from obstore.get(self._store, key).stream(min_chunk_size=PART_BYTES)
+
+    def put(self, key: str, data: Buffer | IO[bytes]) -> None:
+        """Store an object, in place of the one that is there; large ones in parts."""
+        import obstore
+
+        with self._asking("written", key):
+            obstore.put(
+                self._store, key, data, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+            )
+
+    def create(self, key: str, data: bytes) -> str | None:
+        """Store an object and return its tag; None when there is one already.
+
+        After a lost answer that one may be the caller's own.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with self._asking("written", key):
+            try:
+                return obstore.put(self._store, key, data, mode="create")["e_tag"] or ""
+            except (AlreadyExistsError, PreconditionError):
+                return None
+
+    def replace(self, key: str, data: bytes, tag: str) -> str | None:
+        """Store an object in place of the one with this tag; None when that is there no more."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with self._asking("written", key):
+            try:
+                put: Callable[..., Any] = obstore.put
+                return put(self._store, key, data, mode={"e_tag": tag})["e_tag"] or ""
+            except (PreconditionError, AlreadyExistsError, FileNotFoundError) as error:
+                if _code(error) == "NoSuchBucket":
+                    raise
+                return None
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The bytes of each object below a prefix, which is a whole name; by its key."""
+        import obstore
+
+        with self._asking("listed", prefix or "the root"):
+            listed = obstore.list(self._store, prefix or None)
+            return {each["path"]: each["size"] for some in listed for each in some}
+
+    def names(self, prefix: str) -> tuple[list[str], list[str]]:
+        """What lies right below a prefix: the names of further prefixes, and of objects."""
+        import obstore
+
+        with self._asking("listed", prefix or "the root"):
+            found = obstore.list_with_delimiter(self._store, prefix or None)
+        below = len(prefix) + 1 if prefix else 0
+        folders = sorted(str(each)[below:].strip("/") for each in found["common_prefixes"])
+        return folders, sorted(each["path"][below:] for each in found["objects"])
+
+    def written_at(self, key: str) -> datetime:
+        """When an object was written last, by the store's clock."""
+        import obstore
+
+        with self._asking("read", key):
+            return obstore.head(self._store, key)["last_modified"]
+
+    def copy(self, key: str, to: str) -> None:
+        """Have the store copy an object."""
+        import obstore
+
+        with self._asking("copied", key):
+            obstore.copy(self._store, key, to)
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove objects, some at a time; those that are not there are fine."""
+        if len(found := list(keys)) == 1:
+            self._remove(found[0])
+        elif found:
+            with ThreadPoolExecutor(_REMOVED_AT_ONCE, thread_name_prefix="removing") as pool:
+                for _ in pool.map(self._remove, found):
+                    pass
+
+    def _remove(self, key: str) -> None:
+        import obstore
+
+        with self._asking("removed", key):
+            try:
+                obstore.delete(self._store, key)
+            except FileNotFoundError as error:
+                if _code(error) == "NoSuchBucket":
+                    raise
+
+    @contextmanager
+    def _asking(self, what: str, key: str) -> Iterator[None]:
+        """Turn what obstore raises into errors that say what happened and what to do."""
+        try:
+            yield
+        except FabricError:
+            raise
+        except Exception as error:
+            known = _known(error, f"{key} in {self.url}", what, SCHEMES[self.url.scheme])
+            if known is None:
+                raise
+            raise known from None  # the text of `error` may hold more than people should see
+
+
+def _opened(url: ObjectUrl, options: dict[str, str], environ: Mapping[str, str]) -> Store:
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
+    client: dict[str, Any] = {
+        "connect_timeout": timedelta(seconds=CONNECT_S),
+        "timeout": timedelta(seconds=REQUEST_S),
+    }
+    lowered = {name.lower(): value for name, value in {**environ, **options}.items()}
+    ends = [value for name, value in lowered.items() if "endpoint" in name or "base_url" in name]
+    if any(str(end).startswith("http://") for end in ends):
+        client["allow_http"] = True  # whoever names such an endpoint wants it
+    pauses = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=4)}
+    open_any: Callable[..., Any] = from_url
+    try:
+        return open_any(  # type: ignore[no-any-return]
+            str(url), config=options, client_options=client,
+            retry_config={
+                "max_retries": RETRIES_MAX, "retry_timeout": timedelta(seconds=RETRY_S),
+                "backoff": pauses,
+            },
+        )  # fmt: skip
+    except (BaseError, ValueError, TypeError) as error:
+        names = ", ".join(sorted(options)) or "none"
+        raise ConfigError(
+            f"{url} can't be opened: {type(error).__name__}; options given: {names}. Are the "
+            f"variables {SCHEMES[url.scheme]}… complete?"
+        ) from None
+
+
+def _known(error: Exception, where: str, what: str, variables: str) -> FabricError | None:
+    """What an error of obstore means; None: it is not one."""
+    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+    if not isinstance(error, BaseError | OSError):
+        return None
+    if any(host in str(error) for host in _METADATA):
+        return StorageError(
+            f"{where} can't be {what}: no credentials were found; set {variables}… in the "
+            "environment of coordinator and agents (a process of Python functions sees what "
+            "FABRIC_AGENT_SLOT_ENVIRONMENT names)"
+        )
+    code, status = _code(error), _status(error)
+    said = " ".join(filter(None, (status and f"status {status}", code)))
+    if code in ("NoSuchBucket", "ContainerNotFound"):
+        return StorageError(f"{where} can't be {what}: there is no such bucket; create it")
+    if isinstance(error, FileNotFoundError):
+        return NotFoundError(f"{where} is missing; was it moved or removed?")
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in ("401", "403"):
+        return StorageError(
+            f"{where} can't be {what}: the store refuses ({said or 'no permission'}); do the "
+            f"credentials ({variables}… in the environment) hold, and do the rules of the bucket "
+            "allow it?"
+        )
+    if status == "503" or code in ("SlowDown", "ServerBusy"):
+        return StorageError(
+            f"{where} can't be {what}: the store is busy ({said}); tried for {RETRY_S:.0f} seconds"
+        )
+    if not said:
+        said = _kind(str(error)) or type(error).__name__
+    return StorageError(f"{where} can't be {what}: {said}; is the store in reach, and its address?")
+
+
+def _code(error: Exception) -> str:
+    found = _CODE.search(str(error))
+    return found[1] if found else ""
+
+
+def _status(error: Exception) -> str:
+    found = _STATUS.search(str(error))
+    return (found[1] or found[2]) if found else ""
+
+
+def _kind(text: str) -> str:
+    """What a request without an answer came to."""
+    if "Timeout" in text or "timed out" in text:
+        return "no answer in time"
+    if "kind: Connect" in text or "connect" in text.lower():
+        return "no connection"
+    if "IncompleteMessage" in text or "body" in text.lower() or "ContentRange" in text:
+        return "the answer broke off"
+    return ""

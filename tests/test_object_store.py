@@ -1,0 +1,119 @@
+"""A URL of a bucket, and what is said when its store refuses, is busy, slow, or breaks off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fabric import object_store
+from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
+from fabric.object_store import Bucket, ObjectUrl, is_object_url
+from tests.support.answers import Answer, Answers, answering, refusal
+
+SECRETS = ("AKSECRET", "SKSECRET")
+
+
+@pytest.fixture
+def answers() -> Iterator[Answers]:
+    with answering() as found:
+        yield found
+
+
+@pytest.fixture
+def bucket(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    monkeypatch.setattr(object_store, "RETRY_S", 1.0)
+    monkeypatch.setattr(object_store, "REQUEST_S", 0.5)
+    options = {
+        "aws_access_key_id": SECRETS[0], "aws_secret_access_key": SECRETS[1],
+        "aws_endpoint": answers.url, "aws_region": "us-east-1",
+    }  # fmt: skip
+    return Bucket("s3://data/x", options)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["s3://", "/data", "hdfs://b/x", "s3://user:pass@b/x", "s3://b/x?y=1", "s3://b/../x"],
+)  # fmt: skip
+def test_what_is_no_url_of_a_bucket(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not the URL of a bucket") as caught:
+        ObjectUrl.of(url)
+    assert "pass" not in str(caught.value)
+
+
+def test_urls() -> None:
+    assert str(ObjectUrl.of("GS://b/x/y/")) == "gs://b/x/y"
+    assert str(ObjectUrl.of(Path("az://b"))) == "az://b"
+    assert [is_object_url(each) for each in ("s3://b", "b", Path("s3://b/x"))] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_an_option_that_there_is_not() -> None:
+    with pytest.raises(
+        ConfigError, match=r"can't be opened: .*; options given: aws_nonsense"
+    ) as caught:
+        Bucket("s3://b", {"aws_nonsense": "SKSECRET"})
+    assert "SKSECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (refusal(403, "SignatureDoesNotMatch"), StorageError, "SignatureDoesNotMatch"),
+        (refusal(403, "AccessDenied"), StorageError, "the store refuses"),
+        (refusal(401, "Unauthorized"), StorageError, "the store refuses"),
+        (refusal(404, "NoSuchKey"), NotFoundError, "a in s3://data/x is missing"),
+        (refusal(404, "NoSuchBucket"), StorageError, "there is no such bucket"),
+        (refusal(503, "SlowDown"), StorageError, r"the store is busy \(.*SlowDown"),
+        (refusal(500, "InternalError"), StorageError, "InternalError"),
+        (Answer(body=b"0123456789", half=4), StorageError, "broke off"),
+        (Answer(body=b"0123456789", silent_s=5.0), StorageError, "no answer in time"),
+    ],
+)
+def test_a_refusal_has_its_name_and_no_secret(
+    bucket: Bucket, answers: Answers, answer: Answer, kind: type[FabricError], said: str
+) -> None:
+    answers.say(answer)
+    with pytest.raises(kind, match=said) as caught:
+        bucket.read("a")
+    assert not any(secret in f"{caught.value}{bucket!r}" for secret in SECRETS)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_what_fails_for_a_while_is_tried_again(
+    bucket: Bucket, answers: Answers, status: int
+) -> None:
+    answers.say(refusal(status, "SlowDown"), refusal(status, "SlowDown"), Answer(body=b"123"))
+    assert bucket.read("a")[0] == b"123"
+    answers.say(refusal(status, "SlowDown"), Answer())
+    bucket.put("a", b"1")
+    assert len(answers.seen) == 2
+
+
+def test_conditions_that_do_not_hold(bucket: Bucket, answers: Answers) -> None:
+    for status, code in ((412, "PreconditionFailed"), (409, "ConditionalRequestConflict")):
+        answers.say(refusal(status, code))
+        assert bucket.create("a", b"1") is None
+    answers.say(refusal(412, "PreconditionFailed"))
+    assert bucket.replace("a", b"1", '"old"') is None
+    answers.say(refusal(404, "NoSuchKey"))
+    assert bucket.replace("a", b"1", '"old"') is None
+    answers.say(refusal(404, "NoSuchBucket"))
+    with pytest.raises(StorageError, match="no such bucket"):
+        bucket.replace("a", b"1", '"old"')
+
+
+def test_nobody_listens() -> None:
+    options = {
+        "aws_access_key_id": "a", "aws_secret_access_key": "b", "aws_region": "r",
+        "aws_endpoint": "http://127.0.0.1:9",
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(object_store, "RETRY_S", 0.3)
+        with pytest.raises(StorageError, match="can't be listed: no connection; is the store in"):
+            Bucket("s3://data", options).names("")
