@@ -208,9 +208,10 @@ class Streams:
         assert stream is not None
         if stream.phase != "running":
             return []
-        stream.leaving = Leaving(f"rescale at {now}", now + LAST_CHECKPOINT_S)
-        wanted = Wanted(key=stream.leaving.asked)
-        return self._orders.follow(job, stream.checkpoints.ask(wanted, now), now)
+        wanted = Wanted(key=f"rescale at {now}")
+        asked = stream.checkpoints.ask(wanted, now)
+        stream.leaving = Leaving(wanted.key, now + LAST_CHECKPOINT_S)
+        return self._orders.follow(job, asked, now)
 
     def may_leave(self, job: Job, now: float) -> bool:
         """Whether tasks that are to leave have waited long enough for their last checkpoint."""

@@ -94,11 +94,12 @@ class Reruns:
             self._registry.planned(job)
         if event.parallelism == (job.rescaling or job.parallelism):
             return self._registry.moved(job)
+        last = self._streams.take_last(job, now)
         job.replanned, job.rescaling = event, event.parallelism
         effects = self._registry.note(
             now, "rescale asked", job=job.job_id, parallelism=event.parallelism
         )
-        effects += self._streams.take_last(job, now)
+        effects += last
         if job.stream is None or job.stream.leaving is None:  # they don't run
             effects += self.renew(job, run_again(job, list(job.tasks)), now)
         return [*effects, *self.leave(job, now), *self._registry.moved(job)]

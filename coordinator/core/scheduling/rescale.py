@@ -1,7 +1,7 @@
 """A running stream changes its number of tasks.
 
-    JobReplanned ─► a last checkpoint ─► its attempts are over ─► they have left, and all that is
-      complete is published
+    JobReplanned ─► a last checkpoint ─► its attempts are over
+      ─► they have left, and all that is complete is published
       ─► `switch`: other stages and tasks ─► restored from the newest checkpoint, by key groups
 
 One job: what may be rescaled, and `switch`. Until the tasks have left the job keeps the stages that

@@ -9,7 +9,7 @@ import pytest
 from fabric.checkpoint.codec import encode_snapshot_ack
 from fabric.checkpoint.manifest import FINAL, Seal, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.checkpoints.requests import Then, Wanted
+from fabric.coordinator.core.checkpoints.requests import OPEN_MAX, Then, Wanted
 from fabric.coordinator.core.effects import JobChanged, StorageWork, Verify, WriteManifest
 from fabric.coordinator.core.events import (
     CheckpointAsked,
@@ -234,6 +234,16 @@ def test_a_job_that_is_restarted_asks_again_for_what_was_not_published(stream: S
 
 def ask(stream: Stream, then: Then, key: str = "a") -> None:
     stream.do(CheckpointAsked("job-1", Wanted(key=key, then=then)))
+
+
+def test_a_rescale_that_can_ask_for_no_checkpoint_is_refused(stream: Stream) -> None:
+    for number in range(OPEN_MAX):
+        ask(stream, "go on", key=f"{number}")
+    with pytest.raises(ConfigError, match=f"{OPEN_MAX} checkpoints were asked for"):
+        stream.rescale(1)
+    stream.tick(LAST_CHECKPOINT_S + 1)
+    assert stream.world.core.registry.live("job-1").rescaling == 0
+    assert stream.world.heard("x", "cancel") == [], "it goes on as it was"
 
 
 def stopping(stream: Stream) -> None:
