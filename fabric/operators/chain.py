@@ -7,7 +7,7 @@ A chain may read pipelined edges, because it never waits for the end of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from fabric.event_time import BEGINNING, END_OF_TIME, IDLE, least
 from fabric.operators.contract import Batches, Context, Operator
 from fabric.operators.node_operators import LEAVES, operator_of, unsupported
 from fabric.operators.row_operators import FilterOperator, ProjectOperator
+from fabric.plan.node import Unary
 from fabric.plan.nodes import Branches, Node, StageInput, StreamScan, branch_side
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
@@ -65,6 +66,25 @@ def rows_through(
         yield from chain.on_end(edge) if batch is None else chain.on_batch(edge, batch)
         if chain.done:
             return
+
+
+def row_by_row(node: Unary, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    """What `node`, which looks at each row alone, makes of batches of its input's columns.
+
+    Examples
+    --------
+    >>> from fabric.plan.expr import Column
+    >>> from fabric.plan.nodes import Filter
+    >>> source = StageInput(3, pa.schema([("a", pa.bool_())]))
+    >>> kept = row_by_row(Filter(source, Column("a")), [pa.record_batch({"a": [True, None]})])
+    >>> [batch.to_pydict() for batch in kept]
+    [{'a': [True]}]
+    """
+    chain = build_chain(replace(node, input=StageInput(0, schema_of(node.input))))
+    try:
+        yield from rows_through(chain, ((0, batch) for batch in (*batches, None)))
+    finally:
+        chain.close()
 
 
 @dataclass(slots=True)

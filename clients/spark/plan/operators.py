@@ -6,15 +6,22 @@ file each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
+from fabric.clients.spark.connection import plainly_each
 from fabric.clients.spark.plan.relation import Relation, guarded, retyped
+from fabric.clients.spark.plan.rows import inside_schema, restored_batches
+from fabric.clients.spark.types import arrow_schema, conform
+from fabric.operators.chain import row_by_row
 from fabric.operators.expressions.predicates import split_filter
 from fabric.plan.expr import Column, Expr, SortKey, output_name
-from fabric.plan.nodes import Explode, Limit, Select, Sort, Union, WithColumns
+from fabric.plan.node import Unary
+from fabric.plan.nodes import Explode, Limit, Select, Sort, StageInput, Union, WithColumns
 from fabric.plan.schema import schema_of
 
 
@@ -59,6 +66,35 @@ def exploded(node: Explode, source: Relation) -> Relation:
     if node.position:
         inner.append(position)
     return Relation(rows.select(*map(sf.col, inner)), schema, tuple(inner), source.names)
+
+
+def by_operator(node: Unary, source: Relation) -> Relation:
+    """`node`, which looks at each row alone, by the operator of agents in the workers of Spark."""
+    schema = schema_of(node)
+    inner = tuple(map(source.names.fresh, schema.names))
+    # Rows without columns do not come through Spark's workers, so each has one more.
+    extra = source.names.fresh("row")
+    struct = inside_schema(schema.append(pa.field(extra, pa.bool_())), [*inner, extra])
+    step = replace(node, input=StageInput(0, source.schema))
+    given = source.df.select(*source.columns(), sf.lit(True).alias(extra))
+    rows = given.mapInArrow(_RowByRow(step, arrow_schema(struct)), struct)
+    return Relation(rows.select(*map(sf.col, inner)), schema, inner, source.names)
+
+
+@dataclass(frozen=True)
+class _RowByRow:
+    """Spark sends it to its workers."""
+
+    node: Unary
+    wanted: pa.Schema
+
+    @plainly_each
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = (batch.select(batch.schema.names[:-1]) for batch in batches)
+        for made in row_by_row(self.node, restored_batches(given, schema_of(self.node.input))):
+            extra = pa.repeat(True, made.num_rows)
+            columns = [*made.columns, extra]
+            yield conform(pa.RecordBatch.from_arrays(columns, self.wanted.names), self.wanted)
 
 
 ROWS_MAX = (1 << 31) - 1

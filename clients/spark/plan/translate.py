@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from fabric.clients.spark.plan.aggregates import aggregated
 from fabric.clients.spark.plan.joins import joined
 from fabric.clients.spark.plan.operators import (
+    by_operator,
     different,
     exploded,
     filtered,
@@ -29,6 +30,7 @@ from fabric.clients.spark.plan.relation import Names, Relation
 from fabric.clients.spark.plan.sources import FindHome, scanned
 from fabric.clients.spark.plan.windows import windowed
 from fabric.errors import FabricError, InternalError
+from fabric.plan.node import Unary
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -86,6 +88,8 @@ def to_spark_frame(
                 relation = scanned(node, spark, names, home)
             elif type(node) in _NODES:
                 relation = _NODES[type(node)](node, *(done[id(child)] for child in node.children))
+            elif isinstance(node, Unary) and node.LOOKS_AT_ROWS:
+                relation = by_operator(node, done[id(node.input)])
             else:
                 raise InternalError(f"{type(node).__name__} has no place in a plan for Spark")
         except FabricError as error:

@@ -18,6 +18,7 @@ from datafusion import functions as f
 from pyarrow import types as t
 
 from fabric.errors import FabricError, InternalError
+from fabric.operators.chain import row_by_row
 from fabric.operators.fragment.aggregate import lower_aggregate
 from fabric.operators.fragment.failure import engine_error
 from fabric.operators.fragment.floats import normalised
@@ -31,6 +32,7 @@ from fabric.operators.fragment.sort import lower_sort
 from fabric.operators.fragment.sum_bounds import fits
 from fabric.operators.row_operators import lengths_of, plain_lists, positions_of
 from fabric.plan.expr import output_name
+from fabric.plan.node import Unary
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -128,7 +130,15 @@ class _Lowering:
             case Union():
                 return _union(node, below)
             case _:
-                raise InternalError(f"{type(node).__name__} can't be inside a fragment")
+                return self._by_operator(node, below)
+
+    def _by_operator(self, node: Node, below: list[Relation]) -> Relation:
+        """A step that DataFusion has not, by its operator, over all rows below it."""
+        if not isinstance(node, Unary) or not node.LOOKS_AT_ROWS:
+            raise InternalError(f"{type(node).__name__} can't be inside a fragment")
+        batches = row_by_row(node, below[0].rows(self._collect))
+        n_partitions = 1 if _is_ordered(node) else self._tables.n_partitions
+        return self._tables.stored(schema_of(node), batches, n_partitions)
 
     def _aggregate(self, node: Aggregate, source: Relation) -> Relation:
         known = fits(node, self._tables.sizes.most, self._tables.sizes.rows_at_most)

@@ -101,6 +101,15 @@ class Relation:
         pairs = zip(self.schema, self.inner, strict=True)
         return [Output(datafusion.col(inner), f.name, f.type) for f, inner in pairs]
 
+    def rows(self, collect: Collect) -> list[pa.RecordBatch]:
+        """All rows, under user names."""
+        if not self.inner:  # without columns, a batch still has rows
+            ones = self.df.select(datafusion.lit(True))
+            return [batch.select([]) for batch in collect(ones)]
+        names = [f'"{name}"' for name in self.inner]
+        arrays = [batch.columns for batch in collect(self.df.select(*names))]
+        return [pa.RecordBatch.from_arrays(columns, schema=self.schema) for columns in arrays]
+
     def over(self, df: datafusion.DataFrame) -> Relation:
         """The same columns of another data frame: filtered, sorted, limited."""
         return replace(self, df=df)

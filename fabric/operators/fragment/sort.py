@@ -45,7 +45,7 @@ def lower_sort(
         case "sample":
             return _sample(node, tables)
         case "place":
-            return _place(node, below[0], _rows(below[1], collect))
+            return _place(node, below[0], _table(below[1], collect))
         case _:
             if _is_fit(node, below[0], tables, n_rows):
                 return _by_words(node, below[0], tables, collect)
@@ -136,12 +136,8 @@ def _sample(node: Sort, tables: Tables) -> Relation:
     return select(rows.df, [*outputs, Output(whole, weight.name, weight.type)], rows.names)
 
 
-def _rows(relation: Relation, collect: Collect) -> pa.Table:
-    """All rows of a relation, under user names."""
-    names = [f'"{name}"' for name in relation.inner]
-    arrays = [batch.columns for batch in collect(relation.df.select(*names))]
-    batches = [pa.RecordBatch.from_arrays(columns, schema=relation.schema) for columns in arrays]
-    return pa.Table.from_batches(batches, relation.schema)
+def _table(relation: Relation, collect: Collect) -> pa.Table:
+    return pa.Table.from_batches(relation.rows(collect), relation.schema)
 
 
 def _place(node: Sort, source: Relation, samples: pa.Table) -> Relation:

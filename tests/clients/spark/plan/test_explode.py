@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 from plan_frames import ROWS, call, col, scan
 
-from fabric.plan.expr import Alias
+from fabric.clients.spark.plan import translate
+from fabric.plan.expr import Agg, Alias
 from fabric.plan.nodes import Aggregate, Explode, Filter, Node, WithColumns
 
 Same = Callable[[Node], pa.Table]
@@ -40,3 +41,16 @@ def test_filters_above_and_below(same: Same) -> None:
     ninth = WithColumns(below, (Alias(call("floor_divide", 9, col("i")), "n"),))
     same(Filter(ninth, call("gt", col("n"), 0)))
     same(Aggregate(below, (col("l"),), ()))
+
+
+@pytest.mark.parametrize("outer", [False, True])
+def test_by_the_operator_of_agents(
+    outer: bool, same: Same, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a row-wise step runs that has no form of its own here."""
+    monkeypatch.delitem(translate._NODES, Explode)
+    step = Explode(scan(ROWS), "l", outer, "at")
+    same(step)
+    same(Aggregate(step, (col("l"),), (Alias(Agg("count", None), "n"),)))
+    same(Aggregate(step, (), (Alias(Agg("count", None), "n"),)))
+    same(Filter(step, call("gt", col("l"), 1)))
