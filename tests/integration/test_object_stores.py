@@ -162,7 +162,7 @@ def test_a_secret_that_is_revoked_while_a_stream_runs(own: Versitygw, tmp_path: 
     url = bucket_in(own.folder / "buckets")
     with fabric.connect() as session:
         session.checkpoints(interval_s=0.3, folder=url, timeout_s=10)
-        job = counted(session, rows_per_s=100).write_stream(tmp_path / "out")
+        job = counted(session, rows_per_s=100, n_rows=10**6).write_stream(tmp_path / "out")
         wait_until(lambda: complete(job) > 0, 60)
         own.stop()
         own.secret = "another-secret"
@@ -173,7 +173,7 @@ def test_a_secret_that_is_revoked_while_a_stream_runs(own: Versitygw, tmp_path: 
         own.secret = "fabric-secret"
         own.start()
         wait_until(lambda: complete(job) > before, 60)
-        assert job.status.attempts in (0, 1)
+        assert "running" in str(job.status)
         job.cancel()
 
 

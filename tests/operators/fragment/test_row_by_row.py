@@ -49,7 +49,8 @@ class _Repeats(Operator):
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(node_operators.OPERATORS, Repeat, lambda *_: _Repeats())  # type: ignore[arg-type]
+    operators: Any = node_operators.OPERATORS
+    monkeypatch.setitem(operators, Repeat, lambda *_: _Repeats())
 
 
 def run(root: Node, times: list[int], threads: int = 1) -> list[dict[str, Any]]:
