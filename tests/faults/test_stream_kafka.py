@@ -110,11 +110,12 @@ def test_a_broker_is_lost_amid(name: str, how: str, short: dict[str, str]) -> No
                 time.sleep(HANGS_S)
                 broker.resume()
         ordeal.go_on(2, PATIENCE_S)
+        ordeal.check_runs()
         ordeal.end()
 
 
 def test_everything_is_lost_in_turn(short: dict[str, str]) -> None:
-    """T-EO-1: one job, one consumer, and a fault after each few checkpoints.
+    """T-EO-1: one job, one consumer, and a fault after every checkpoint.
 
     Agents read ahead while no broker is there, so on a slow machine a job may end before all
     faults have come; the next fault then meets a new one.
