@@ -64,6 +64,8 @@ def rows_through(
     """What comes out by (edge, batch) of all edges, None at the end of one."""
     for edge, batch in items:
         yield from chain.on_end(edge) if batch is None else chain.on_batch(edge, batch)
+        while chain.has_more:
+            yield from chain.more()
         if chain.done:
             return
 

@@ -1,7 +1,9 @@
-"""A row-wise step without a form of its own in DataFusion runs by its operator."""
+"""A row-wise step without a form of its own in DataFusion runs by its operator, which may put out
+its rows gradually."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,8 +45,12 @@ class Repeat(Unary):
 
 class _Repeats(Operator):
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
+        return self.gradually(self._each(batch))
+
+    def _each(self, batch: pa.RecordBatch) -> Iterator[Batches]:
         times = batch.column(0).to_numpy()
-        return [batch.take(pa.array(np.repeat(np.arange(len(times)), times)))]
+        for rows in np.array_split(np.repeat(np.arange(len(times)), times), 2):
+            yield [batch.take(pa.array(rows))]
 
 
 @pytest.fixture(autouse=True)
