@@ -15,6 +15,8 @@ the checkpoints behind the fill and the one after it (which has all of the state
 p50_s, p99_s     from the trigger until the manifest and its pointer are durable; max_s: the longest
 new_mb           what a checkpoint added to the folder; total_mb: what it holds
 dip              1 - rows/s while one was under way ÷ rows/s between them, medians
+read_dip         1 - rows/s while the state of `READ_KEYS` keys is read ten times a second ÷ rows/s
+                 while it is not, medians; read_ms: the median of a read
 folder_ratio     the folder of the job ÷ (checkpoints kept x bytes of one)
 restore_s        from the loss of an agent until rows flow again, restore_mb_s its state over that
 
@@ -52,6 +54,7 @@ N_MEASURED, QUICK_MEASURED = 36, 4
 """Rates of windows as short as a checkpoint differ by a fifth on a shared machine: of twelve the
 median's error would be as large as the dip that is allowed."""
 RETAINED = 2
+READ_KEYS, READ_TURNS, READ_S = 100, 12, 5.0
 FILL_S, PATIENCE_S = 900.0, 120.0
 _ROUND_S = 1.0
 _COMPLETE = ("complete", "published")
@@ -104,6 +107,7 @@ class CheckpointRun:
             "FABRIC_CHECKPOINT_FOLDER": str(self._checkpoints),
             "FABRIC_COORDINATOR_TIMEOUT_S": "60",  # filling keeps agents busy
         }
+        self._path, self._state = "kept", "groups" if case.parameters["windows"] else "v"
         self._local = enter(local_fabric(N_AGENTS, slots=2, environ=environ))
         session = enter(fabric.connect(f"fabric://{self._local.address}", token=self._local.token))
         interval_s, state = case.parameters["interval_s"], case.parameters["state"]
@@ -146,6 +150,7 @@ class CheckpointRun:
             "total_mb": round(total / 1e6),
             "dip": round(_dip(found, ticks), 3),
             "rows_s": round(_between(found, ticks)),
+            **self._read(),
             "folder_ratio": round(sum(_sizes(self._checkpoints).values()) / (RETAINED * total), 3),
             "fill_s": round(self._filled_s, 1),
         }
@@ -194,6 +199,34 @@ class CheckpointRun:
         self._inodes |= new
         return sum(sizes[inode] for inode in new)
 
+    def _read(self) -> dict[str, float]:
+        """What the stream does while its state is read, and while it is not, by turns."""
+        state = self._job.state(self._path, self._state)
+        keys = range(0, self._case.rows, self._case.rows // READ_KEYS)
+        spans: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+        reads = []
+        for turn in range(2 * READ_TURNS):
+            is_read = turn % 2 == 0
+            begun, end_s = time.time(), time.monotonic() + READ_S
+            while (began_s := time.monotonic()) < end_s:
+                if is_read:
+                    found = state.get_many({"k": keys}).num_rows
+                    if found != len(keys):
+                        raise BenchError(f"{found} of {len(keys)} keys have a state")
+                    reads.append(time.monotonic() - began_s)
+                time.sleep(max(0.0, 0.1 - (time.monotonic() - began_s)))
+            spans[is_read].append((begun, time.time()))
+        ticks = _ticks(self._progress)
+        rates = {
+            is_read: statistics.median(_rate(ticks, *span) for span in each)
+            for is_read, each in spans.items()
+        }
+        return {
+            "read_dip": round(1 - rates[True] / rates[False], 3),
+            "reads_s": round(len(reads) / (READ_TURNS * READ_S), 1),
+            "read_ms": round(1000 * statistics.median(reads), 1),
+        }
+
     def _lose(self) -> float:
         """Kill an agent, start it anew, and wait for its rows."""
         self._local.kill(0)
@@ -222,11 +255,15 @@ def _functions(n_keys: int, interval_s: float, progress: str) -> fabric.DataFram
     """A function with a value of each key."""
     from fabric import streams
 
-    return _rows(n_keys).process(
-        _touching(n_keys, interval_s, progress),
-        keys="k",
-        schema={"k": "int64"},
-        state={"v": streams.value_state("binary")},
+    return (
+        _rows(n_keys)
+        .process(
+            _touching(n_keys, interval_s, progress),
+            keys="k",
+            schema={"k": "int64"},
+            state={"v": streams.value_state("binary")},
+        )
+        .named("kept")
     )
 
 
@@ -237,7 +274,8 @@ def _windows(n_keys: int, interval_s: float, progress: str) -> fabric.DataFrame:
     lets = arrow_udf(_letting(n_keys, interval_s, progress), returns="bool")
     some = _rows(n_keys).with_watermark("ts", "1 hour").filter(lets("split", "fills"))
     valued = some.select("ts", "k", v=arrow_udf(_valued(), returns="binary")("k"))
-    return valued.group_by("k").window("3650 days").agg(n=count(), v=col("v").last())
+    open_ones = valued.group_by("k").window("3650 days").agg(n=count(), v=col("v").last())
+    return open_ones.named("kept")
 
 
 def _rows(n_keys: int) -> fabric.DataFrame:

@@ -17,13 +17,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
 from fabric._cython.shuffle.datasets.files import DatasetFolder
 from fabric.checkpoint.manifest import Manifest, Seal, TaskSnapshot
-from fabric.checkpoint.storage import FolderStorage
+from fabric.checkpoint.places import Storage, storage_at
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import STATE
 from fabric.errors import FabricError, NotFoundError, StorageError
@@ -53,7 +52,7 @@ class Cut:
     checkpoint: int
     node: KeptNode
     state: KeptState
-    storage: FolderStorage
+    storage: Storage
     manifest: Manifest
 
     @property
@@ -261,14 +260,14 @@ class KeptStates:
             found.update(known)
         return found
 
-    def _manifest(self, states: pb.StreamStates) -> tuple[FolderStorage, Manifest]:
+    def _manifest(self, states: pb.StreamStates) -> tuple[Storage, Manifest]:
         if not states.checkpoint:
             raise NotFoundError(
                 f"job {states.job_id} has no complete checkpoint yet, and its state is read from "
                 "one; wait for the first",
                 job=states.job_id,
             )
-        storage = FolderStorage(Path(states.folder))
+        storage = storage_at(states.folder)
         key = (states.folder, states.state)
         with self._lock:
             known = self._manifests.get(key)

@@ -191,6 +191,21 @@ def test_a_store_that_is_killed_and_comes_back(own: Versitygw, tmp_path: Path) -
     assert total(tmp_path / "out") == N_ROWS
 
 
+def test_state_is_read_from_a_store(url: str) -> None:
+    with fabric.connect() as session:
+        session.checkpoints(interval_s=0.3, folder=url)
+        keyed = counted(session, rows_per_s=400, n_rows=10**6).named("counts")
+        job = keyed.write_stream(streams.to_blackhole())
+        wait_until(lambda: complete(job) > 0, 60)
+        state = job.state("counts")
+        rows = state.table()
+        assert set(rows["key"].to_pylist()) <= set(range(20))
+        assert sum(rows["count"].to_pylist()) > 0
+        key = rows["key"][0].as_py()
+        assert {row["key"] for row in state.get(key)} == {key}
+        job.cancel()
+
+
 def test_a_bucket_that_is_not_there(url: str, tmp_path: Path) -> None:
     with fabric.connect() as session:
         session.checkpoints(folder="s3://no-such-bucket/x")

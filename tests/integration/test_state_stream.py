@@ -6,7 +6,10 @@ known: each value is compared with what DuckDB makes of just these.
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,6 +18,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.flight as fl
 import pytest
 
@@ -26,6 +30,7 @@ from fabric.config import StateBackend
 from fabric.errors import DataError, NotFoundError
 from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
+from tests.support.foreign import BUILD_S, go_program
 from tests.support.local import LocalFabric, local_fabric
 
 N_KEYS, N_SPLITS = 300, 2
@@ -111,7 +116,9 @@ def by_flight(url: str, token: str, *path: str) -> tuple[int, pa.Table]:
 @pytest.mark.parametrize("engine", ["memory", "arrow"])
 def test_plain_flight_reads_what_duckdb_computes(engine: StateBackend, tmp_path: Path) -> None:
     with fabric.connect(serve=True, parallelism=4) as session:
-        session.checkpoints(interval_s=0.3, folder=tmp_path, state=engine, state_memory="64 KiB")
+        session.checkpoints(
+            interval_s=0.3, retained=30, folder=tmp_path, state=engine, state_memory="64 KiB"
+        )
         job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
         for _ in range(3):
@@ -126,10 +133,32 @@ def test_plain_flight_reads_what_duckdb_computes(engine: StateBackend, tmp_path:
         job.cancel()
 
 
+@pytest.mark.timeout(BUILD_S)
+def test_a_go_client_reads_what_duckdb_computes(two: LocalFabric, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    program = go_program(root / "clients/foreign/read_flight.go", root / "build" / "foreign")
+    with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
+        session.checkpoints(interval_s=0.3, retained=30, folder=tmp_path)
+        job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
+        wait_for(job)
+        address = two.attached()[0].address.removeprefix("grpc+tcp://")
+        done = subprocess.run(
+            [program, address, "state", job.id, "counts", "groups"], check=False,
+            env={**os.environ, "FABRIC_TOKEN": two.token}, capture_output=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr.decode()[-2000:]
+        found = pa.csv.read_csv(io.BytesIO(done.stdout))
+        checkpoint = json.loads(done.stderr)["version"]
+        assert cells(found) == of_duckdb(known(tmp_path, checkpoint), COUNTS)
+        job.cancel()
+
+
 @pytest.mark.parametrize("engine", ["memory", "arrow"])
 def test_open_windows_have_their_bounds_and_values(engine: StateBackend, tmp_path: Path) -> None:
     with fabric.connect(serve=True, parallelism=4) as session:
-        session.checkpoints(interval_s=0.3, folder=tmp_path, state=engine, state_memory="64 KiB")
+        session.checkpoints(
+            interval_s=0.3, retained=30, folder=tmp_path, state=engine, state_memory="64 KiB"
+        )
         job = windows(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
         path = ("state", job.id, "w", "groups")
@@ -174,7 +203,7 @@ def two() -> Iterator[LocalFabric]:
 
 def test_a_job_on_two_agents(two: LocalFabric, tmp_path: Path) -> None:
     with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
-        session.checkpoints(interval_s=0.3, folder=tmp_path)
+        session.checkpoints(interval_s=0.3, retained=30, folder=tmp_path)
         job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
         for agent in two.attached():

@@ -1,8 +1,8 @@
 """Programs of other languages that read from a fabric: built once, kept in a folder of the caller.
 
 One job: building. Arrow's Go integration client comes from its module at a pinned version, with the
-hashes Go's checksum database knows; C++ is compiled against the pyarrow wheel; Java gets the jars
-that a pom.xml names.
+hashes Go's checksum database knows, and our own Go program those of its go.sum; C++ is compiled
+against the pyarrow wheel; Java gets the jars that a pom.xml names.
 """
 
 from __future__ import annotations
@@ -36,6 +36,21 @@ def go_client(folder: Path) -> Path:
                 {"GOBIN": made, "CGO_ENABLED": "0"},
             )
             (Path(made) / GO_CLIENT).rename(target)
+    return target
+
+
+def go_program(source: Path, folder: Path) -> Path:
+    """`source` compiled; its modules are those of the go.mod beside it, as go.sum knows them."""
+    sums = source.with_name("go.sum").read_text()
+    target = folder / f"{source.stem}-{digest(source, sums)}"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=_made(folder)) as made:
+            run(
+                ["go", "build", "-C", str(source.parent), "-mod=readonly", "-trimpath",
+                 "-ldflags=-s -w", "-o", f"{made}/program", source.name],
+                {"CGO_ENABLED": "0", "GOFLAGS": ""},
+            )  # fmt: skip
+            (Path(made) / "program").rename(target)
     return target
 
 
