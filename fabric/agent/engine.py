@@ -108,6 +108,8 @@ class Services:
     """Processes for tasks with Python functions; None: such tasks are threads as all others."""
     scratch: Path | None = None
     """Where tasks of streams keep files; None: where the system has its temporary ones."""
+    copies: Path | None = None
+    """Where files of snapshots stay that are stored in an object store; None: nowhere."""
     ring_bytes: int = 0
     """What the rings of one pipelined edge may hold together; 0: as much as rings like."""
     tally: TaskTally = field(default_factory=TaskTally)

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.checksum import RunningCrc32c, crc32c
 from fabric.checkpoint.folder import SHARED, plain, task_folder
+from fabric.checkpoint.local_copies import CheckpointCopies
 from fabric.checkpoint.manifest import FINAL, FileRecord, TaskSnapshot, check_file_name
 from fabric.errors import DataError, FabricError, InternalError, NotFoundError, StorageError
 from fabric.object_store import Bucket
@@ -111,8 +112,11 @@ class ObjectWriter:
     more is taken.
     """
 
-    def __init__(self, bucket: Bucket, job: str, checkpoint: int, name: str) -> None:
+    def __init__(
+        self, bucket: Bucket, job: str, checkpoint: int, name: str, copies: CheckpointCopies | None
+    ) -> None:
         self._bucket, self._job, self._checkpoint, self._name = bucket, job, checkpoint, name
+        self._copies = copies
         self._prefix = f"{plain(job)}/{TASKS}/{checkpoint:020}/{self._name}"
         self._records: dict[str, FileRecord | Future[FileRecord]] = {}
         self._known: dict[str, FileRecord] | None = None
@@ -147,8 +151,9 @@ class ObjectWriter:
             file.close()
             self.abandon()
             raise
+        held = None if self._copies is None else self._copies.hold(path)
         if known is None:
-            self._add(name, lambda: self._upload(name, file, content))
+            self._add(name, lambda: self._upload(name, file, content, held))
             return
         file.close()
         if size != known.n_bytes:
@@ -157,7 +162,9 @@ class ObjectWriter:
                 f"{path.name} has {size} bytes, the content {content!r} has {known.n_bytes}: it "
                 "changed"
             )
-        self._records[name] = FileRecord(name, known.n_bytes, known.crc32c, known.content)
+        record = FileRecord(name, known.n_bytes, known.crc32c, known.content)
+        self._copied(held, record)
+        self._records[name] = record
 
     def finish(self) -> tuple[FileRecord, ...]:
         """All files, in order of their names; they are durable when it returns."""
@@ -213,9 +220,15 @@ class ObjectWriter:
 
     def _stored(self, key: str, data: memoryview, record: FileRecord) -> FileRecord:
         self._bucket.put(key, data)
+        if self._copies is not None:
+            self._copies.put(key, data)
         return record
 
-    def _upload(self, name: str, file: IO[bytes], content: str) -> FileRecord:
+    def _copied(self, held: Path | None, record: FileRecord) -> None:
+        if self._copies is not None and held is not None:
+            self._copies.name(held, shared_key(self._job, record))
+
+    def _upload(self, name: str, file: IO[bytes], content: str, held: Path | None) -> FileRecord:
         with file:
             crc, n_bytes = RunningCrc32c(), 0
             while piece := file.read(_PIECE):
@@ -225,6 +238,7 @@ class ObjectWriter:
             known = f"{self._checkpoint}-{plain(content)}"
             record = FileRecord(name, n_bytes, crc.value, known)
             self._bucket.put(shared_key(self._job, record), file)
+        self._copied(held, record)
         return record
 
     def _contents(self) -> dict[str, FileRecord]:
@@ -240,10 +254,17 @@ class ObjectWriter:
 
 
 class ObjectReader:
-    """Gives the files of one task's snapshot of one node."""
+    """Gives the files of one task's snapshot of one node; from `copies` what is there."""
 
-    def __init__(self, bucket: Bucket, job: str, prefix: str, snapshot: TaskSnapshot) -> None:
-        self._bucket, self._job, self._prefix = bucket, job, prefix
+    def __init__(
+        self,
+        bucket: Bucket,
+        job: str,
+        prefix: str,
+        snapshot: TaskSnapshot,
+        copies: CheckpointCopies | None = None,
+    ) -> None:
+        self._bucket, self._job, self._prefix, self._copies = bucket, job, prefix, copies
         self._records = {file.name: file for file in snapshot.files}
 
     def names(self) -> list[str]:
@@ -254,6 +275,8 @@ class ObjectReader:
         """The bytes of a file."""
         record = self._record(name)
         key = file_key(self._job, self._prefix, record)
+        if self._copies is not None and (found := self._copies.read(key, record)) is not None:
+            return found
         data, _ = self._bucket.read(key)
         compare(key, record, len(data), crc32c(data))
         return pa.py_buffer(data)
@@ -264,6 +287,8 @@ class ObjectReader:
         key = file_key(self._job, self._prefix, record)
         crc, n_bytes = RunningCrc32c(), 0
         try:
+            if self._copies is not None and self._copies.fetch(key, record, to):
+                return
             with to.open("xb", buffering=0) as out:
                 for piece in self._bucket.pieces(key):
                     left = memoryview(piece).cast("B")

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from fabric.checkpoint.codec import check_seal, decode, decode_savepoint, seal_of
 from fabric.checkpoint.folder import NAMES, SAVEPOINTS, SHARED, SINKS, plain, task_folder
+from fabric.checkpoint.local_copies import CheckpointCopies, LocalCopies
 from fabric.checkpoint.manifest import FINAL, FileRecord, Manifest, Seal, TaskSnapshot
 from fabric.checkpoint.object_layout import (
     MANIFESTS,
@@ -39,12 +40,14 @@ RECORDS = f"{SAVEPOINTS}/records"
 class ObjectStorage:
     """Checkpoints by job and number, in a bucket: numbers rise, and none is used twice.
 
+    What is stored stays in `copies`, too, and is read from there.
+
     Raises `StorageError` when the store refuses or can't be reached, and `DataError` or
     `NotFoundError` when what it holds is not what was stored.
     """
 
-    def __init__(self, bucket: Bucket) -> None:
-        self.bucket = bucket
+    def __init__(self, bucket: Bucket, copies: LocalCopies | None = None) -> None:
+        self.bucket, self._copies = bucket, copies
 
     def prepare(self, job: str) -> None:
         """Have refusals come here first; a store needs no folders."""
@@ -52,7 +55,8 @@ class ObjectStorage:
 
     def writer(self, job: str, checkpoint: int, node: str, task: int, attempt: int) -> ObjectWriter:
         """Where a task puts its snapshot."""
-        return ObjectWriter(self.bucket, job, checkpoint, task_folder(node, task, attempt))
+        name = task_folder(node, task, attempt)
+        return ObjectWriter(self.bucket, job, checkpoint, name, self._copies_of(job, checkpoint))
 
     def commit_manifest(self, manifest: Manifest, owner: str = "") -> Seal:
         """Make a checkpoint be there, for the job `owner`; durable when it returns, again is fine.
@@ -96,7 +100,13 @@ class ObjectStorage:
     def reader(self, manifest: Manifest, snapshot: TaskSnapshot) -> ObjectReader:
         """What one old task stored; call `verify` before."""
         prefix = task_prefix(manifest.job, manifest.checkpoint, snapshot)
-        return ObjectReader(self.bucket, manifest.job, prefix, snapshot)
+        copies = self._copies_of(manifest.job, manifest.checkpoint)
+        return ObjectReader(self.bucket, manifest.job, prefix, snapshot, copies)
+
+    def on_complete(self, job: str, checkpoint: int) -> None:
+        """Forget the local copies of older checkpoints."""
+        if self._copies is not None:
+            self._copies.retain(job, checkpoint)
 
     def checkpoints(self, job: str) -> list[int]:
         """The checkpoints that are there, rising."""
@@ -150,6 +160,9 @@ class ObjectStorage:
                 yield name, self.bucket.read(f"{RECORDS}/{name}")[0]
 
     # ---- inside
+
+    def _copies_of(self, job: str, checkpoint: int) -> CheckpointCopies | None:
+        return None if self._copies is None else self._copies.of(job, checkpoint)
 
     def _decoded(self, job: str, checkpoint: int) -> tuple[Manifest, bytes]:
         key = manifest_key(job, checkpoint)

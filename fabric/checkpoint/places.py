@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fabric.checkpoint import names, object_names
+from fabric.checkpoint.local_copies import LocalCopies
 from fabric.checkpoint.names import HeldName, NamedStream, NameRecord
 from fabric.checkpoint.object_names import ObjectName
 from fabric.checkpoint.object_savepoints import ObjectSavepoints
@@ -24,14 +25,15 @@ Storage = FolderStorage | ObjectStorage
 Place = str | os.PathLike[str]
 
 
-def storage_at(folder: Place) -> Storage:
-    """The checkpoints of a folder.
+def storage_at(folder: Place, local: Path | None = None) -> Storage:
+    """The checkpoints of a folder; `local` is where copies of files in an object store are kept.
 
     >>> type(storage_at("/data/checkpoints")).__name__
     'FolderStorage'
     """
     if is_object_url(folder):
-        return ObjectStorage(_bucket(str(ObjectUrl.of(folder))))
+        copies = None if local is None else LocalCopies(local)
+        return ObjectStorage(_bucket(str(ObjectUrl.of(folder))), copies)
     return FolderStorage(Path(folder))
 
 

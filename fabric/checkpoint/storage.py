@@ -140,6 +140,9 @@ class FolderStorage:
         folder = self._folder_of(manifest, snapshot)
         return FolderReader(self._root, folder, snapshot, self._files)
 
+    def on_complete(self, job: str, checkpoint: int) -> None:
+        """Nothing: of a folder an agent keeps no local copies."""
+
     def checkpoints(self, job: str) -> list[int]:
         """The checkpoints that have a manifest, rising."""
         folder = self._root / plain(job)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
+from fabric.checkpoint.local_copies import LocalCopies
 from fabric.checkpoint.manifest import FINAL, Manifest, NodeRecord, Seal, TaskSnapshot
 from fabric.checkpoint.object_savepoints import ObjectSavepoints
 from fabric.checkpoint.object_storage import ObjectStorage
@@ -34,10 +35,13 @@ def bucket() -> Bucket:
     return Bucket("s3://data/x", store=MemoryStore())
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(params=["folder", "bucket", "bucket with local copies"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path, bucket: Bucket) -> Storage:
-    """The contract of both."""
-    made = ObjectStorage(bucket) if request.param == "bucket" else FolderStorage(tmp_path / "root")
+    """The contract of all."""
+    made: Storage = FolderStorage(tmp_path / "root")
+    if request.param != "folder":
+        copies = LocalCopies(tmp_path / "copies") if "local" in request.param else None
+        made = ObjectStorage(bucket, copies)
     made.prepare(JOB)
     return made
 

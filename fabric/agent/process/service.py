@@ -31,6 +31,7 @@ from fabric.agent.process.memory import (
 from fabric.agent.process.watchdog import Came, Watchdog, engine_runtime, thread_runtime
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotLimits, SlotPool
+from fabric.checkpoint.local_copies import LocalCopies
 from fabric.clock import SystemClock
 from fabric.config import TLS, AgentConfig, CheckpointConfig, FabricHome
 from fabric.control import control_pb2 as pb
@@ -89,6 +90,7 @@ class AgentProcess:
         self._spill = stack.enter_context(
             SpillFolders(config.spills_to, self.agent_id, sweep_s=config.sweep_s, clock=self._clock)
         )
+        self._copies = LocalCopies(folder.path / "snapshots")
         self._datasets = DatasetFiles(folder.path / "datasets", self.agent_id)
         stack.enter_context(places.guarding(self._guarded()))
         self._locations = LocationTable()
@@ -169,6 +171,7 @@ class AgentProcess:
             clock=self._clock,
             slots=self._slot_processes,
             scratch=_scratch(self._folder),
+            copies=self._copies.folder,
             ring_bytes=self._split.ring if self._config.memory else 0,
         )
 
@@ -323,6 +326,7 @@ class AgentProcess:
             live = {d.name: {p.transaction for p in d.parts} for d in self._locations.datasets()}
             self._datasets.sweep(live, now, self._config.sweep_s)
             self._spill.sweep()
+            self._copies.sweep(self._config.sweep_s)
 
     def _stop(self) -> None:
         """Goodbye first, so that nobody sends more; then open replies; then tasks."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -33,7 +34,8 @@ FromAgent = Channel[sp.ToSlot]
 def step_until_closed(channel: FromAgent, begin: sp.Begin) -> None:
     """Work until the agent says `Close`; raises what a call raises."""
     with ExitStack() as stack:
-        storage = storage_at(begin.stream.folder)
+        copies = Path(begin.copies) if begin.copies else None
+        storage = storage_at(begin.stream.folder, copies)
         chain = _chain(begin)
         stack.callback(chain.close)
         Restored(storage, begin.task, begin.n_tasks, begin.stream).chain(chain)

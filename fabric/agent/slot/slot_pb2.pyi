@@ -100,7 +100,7 @@ class Accepted(_message.Message):
     def __init__(self) -> None: ...
 
 class Begin(_message.Message):
-    __slots__ = ("fragment", "job", "stage", "task", "n_tasks", "attempt", "scratch", "splits", "stream")
+    __slots__ = ("fragment", "job", "stage", "task", "n_tasks", "attempt", "scratch", "splits", "stream", "copies")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
@@ -110,6 +110,7 @@ class Begin(_message.Message):
     SCRATCH_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     fragment: bytes
     job: str
     stage: int
@@ -119,7 +120,8 @@ class Begin(_message.Message):
     scratch: str
     splits: _containers.RepeatedCompositeFieldContainer[Splits]
     stream: _control_pb2.StreamDeploy
-    def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ...) -> None: ...
+    copies: str
+    def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ..., copies: _Optional[str] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("split", "rows", "split_end", "watermark", "now_us", "edge_end", "barrier", "complete", "abort", "close", "slowest", "more")

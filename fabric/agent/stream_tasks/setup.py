@@ -68,7 +68,7 @@ class StreamAttempt:
             prefix = f"{spec.id.stage}-{spec.id.task}-"
             folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self._services.scratch))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            storage = storage_at(stream.folder)
+            storage = storage_at(stream.folder, self._services.copies)
             storage.prepare(stream.state)
             uploads = SnapshotUploads(storage, spec, clock, say)
             stack.callback(uploads.close)
@@ -136,6 +136,7 @@ class StreamAttempt:
             n_tasks=spec.n_tasks,
             attempt=spec.id.attempt,
             scratch=str(folder),
+            copies=str(self._services.copies or ""),
             splits=[
                 sp.Splits(edge=-1 - scan, names=[split.uri for split in found])
                 for scan, found in splits.items()

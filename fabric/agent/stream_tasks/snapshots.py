@@ -59,6 +59,11 @@ class SnapshotUploads:
         """Store it beside the task, then say so."""
         self._pool.submit(self._store_and_say, pending, self._clock.monotonic_s())
 
+    def on_complete(self, checkpoint: int) -> None:
+        """A checkpoint is complete: what is kept here of older ones may go."""
+        if not self._closed:
+            self._pool.submit(self._storage.on_complete, self._spec.deploy.stream.state, checkpoint)
+
     def decline(self, checkpoint: int, error: FabricError) -> None:
         """Say that this task has nothing in `checkpoint`."""
         self._tell(pb.Checkpointed(checkpoint=checkpoint, declined=to_detail(error)))

@@ -208,6 +208,7 @@ class StreamTask:
                     self._follow(self._channels.trigger(checkpoint))
             case pb.CheckpointEnded(checkpoint=checkpoint, complete=True):
                 failpoints.reach("stream.told-complete")
+                self._uploads.on_complete(checkpoint)
                 self._chain.on_complete(checkpoint)
                 self._sources.on_complete(checkpoint)
                 if self._sink is not None:
