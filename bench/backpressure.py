@@ -1,6 +1,6 @@
 """How long checkpoints take while the last step of a stream takes a tenth of what its sources give.
 
-    generator (100,000 rows/s) ──hash by key──► count by key, a function that takes 10,000 rows/s
+    generator (100,000 rows/s) ──hash by key──► a function that takes 10,000 rows/s
 
 Two agents of two slots. A case says after how long a checkpoint no longer waits for the rows before
 its barriers (`unaligned_after_s`); "aligned" always waits, as far as its time-out. All checkpoints
@@ -27,6 +27,7 @@ from bench.harness import Answer, BenchError, Benchmark, Case, Engine
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    import fabric
     from fabric.control import control_pb2 as pb
 
 RATE, SLOW_RATE, N_TASKS = 100_000, 10_000, 2
@@ -66,7 +67,7 @@ class BackpressureRun:
         if self._found:
             return
         import fabric
-        from fabric import col, count, streams
+        from fabric import streams
         from tests.support.local import local_fabric
 
         with ExitStack() as stack:
@@ -81,10 +82,9 @@ class BackpressureRun:
             rows = streams.generator(
                 rows_per_s=RATE, n_keys=1_000, n_splits=N_TASKS, session=session
             )
-            slowly = fabric.arrow_udf(_slowly, returns="int64")
-            counts = rows.group_by("key").agg(n=count()).changes().select(n=slowly(col("n")))
+            slow = rows.process(_slow(), keys="key", schema={"key": "int64"})
             job = stack.enter_context(
-                counts.write_stream(streams.to_blackhole(), parallelism=N_TASKS)
+                slow.write_stream(streams.to_blackhole(), parallelism=N_TASKS)
             )
             deadline = time.monotonic() + PATIENCE_S
             while len(found := _completed(job.checkpoints())) < WARM + self._case.rows:
@@ -121,9 +121,21 @@ def _completed(found: list[pb.CheckpointStatus]) -> list[pb.CheckpointStatus]:
     return [one for one in found if one.state in ("complete", "published")]
 
 
-def _slowly(n: pa.Int64Array) -> pa.Int64Array:
-    time.sleep(len(n) * N_TASKS / SLOW_RATE)
-    return n
+def _slow() -> fabric.Process:
+    """Takes its time for each row."""
+    import time
+
+    import fabric
+
+    row_s = N_TASKS / SLOW_RATE
+
+    class Slow(fabric.Process):
+        def on_batch(
+            self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch
+        ) -> None:
+            time.sleep(rows.num_rows * row_s)
+
+    return Slow()
 
 
 BENCHMARK = Benchmark(

@@ -337,7 +337,7 @@ class CheckpointConfig:
             )
         if self.unaligned_after_s < 0:
             raise ConfigError(
-                "unaligned_after_s must not be negative, and 0 skips alignment always; got "
+                "unaligned_after_s must not be negative; use 0 to always skip alignment; got "
                 f"{self.unaligned_after_s!r}"
             )
         if self.state not in get_args(StateBackend):

@@ -104,7 +104,7 @@ Effect = (
 
 @dataclass(frozen=True, slots=True)
 class TriggerSources:
-    """Have the `tasks`, which read sources, send barrier `checkpoint`; again is fine.
+    """Ask `tasks`, which read sources, to start barrier `checkpoint`; repeating is harmless.
 
     With `unaligned` they are any tasks, which take their snapshots without waiting for barriers.
     """

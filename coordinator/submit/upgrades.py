@@ -126,7 +126,8 @@ def upgrade(
     changes.sort(key=lambda change: change.new or change.old)
     goes_on = {change.old: change.new for change in changes if change.old and change.is_kept}
     paths = _paths(manifest, goes_on, plan)
-    if manifest.inflight() and nodes != manifest.nodes:
+    moved = any(new != old for old, new in paths.items())
+    if manifest.inflight() and (moved or nodes != manifest.nodes):
         changes.append(_in_flight(manifest))
     return Upgrade(tuple(changes), paths)
 
@@ -134,8 +135,8 @@ def upgrade(
 def _in_flight(manifest: Manifest) -> Change:
     path = manifest.inflight()[0].node.removesuffix(INFLIGHT)
     why = (
-        "the checkpoint was not aligned and has rows in flight there, which only the program that "
-        "it was can go on with; run that, stop it, and start this one then"
+        "the checkpoint is unaligned and has rows in flight there, and only the program that wrote "
+        "it can restore them; run that program, stop it, then start this one"
     )
     return Change("refused", path, "", why, is_kept=False)
 

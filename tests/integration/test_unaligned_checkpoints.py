@@ -15,33 +15,38 @@ from tests.integration.test_rescale import N_KEYS, N_SPLITS, START, connected, d
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
-N_ROWS, RATE = 100_000, 50_000
+N_ROWS, RATE = 150_000, 50_000
 SLOW_RATE = 10_000
 """Rows a second that both tasks together are through with."""
 
 
 def slow_totals(session: Session, n_rows: int = N_ROWS) -> DataFrame:
-    """Rows and their sum by key, as they change; what is behind the exchange is slow."""
+    """Rows and their sum by key, as they change; a step behind the first exchange is slow."""
     source = streams.generator(
         n_rows=n_rows, n_keys=N_KEYS, n_splits=N_SPLITS, seed=5, start=START,
         rows_per_s=RATE, session=session,
     )  # fmt: skip
 
-    @fabric.arrow_udf(returns=pa.int64())
-    def slowly(total: pa.Int64Array) -> pa.Int64Array:
-        time.sleep(len(total) * 2 / SLOW_RATE)
-        return total
+    class Slow(fabric.Process):
+        def on_batch(
+            self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch
+        ) -> pa.RecordBatch:
+            time.sleep(rows.num_rows * 2 / SLOW_RATE)
+            return rows.select(["key", "row"])
 
-    counted = source.group_by("key").agg(n=count(), total=col("row").sum()).changes()
-    return counted.select("key", "n", "row_kind", total=slowly(col("total")))
-
-
-def complete(job: Job) -> list[object]:
-    return [one for one in job.checkpoints() if one.state in ("complete", "published")]
+    slow = source.process(Slow(), keys="key", schema={"key": "int64", "row": "int64"})
+    return slow.group_by("key").agg(n=count(), total=col("row").sum()).changes()
 
 
-def in_flight(job: Job) -> bool:
-    return any(one.unaligned and one.inflight_bytes for one in complete(job))
+def wait_for_rows_in_flight(job: Job) -> None:
+    """Until there is a new checkpoint with some, which is the newest for a while."""
+    before = max((one.checkpoint for one in job.checkpoints()), default=0)
+
+    def is_there() -> bool:
+        done = [one for one in job.checkpoints() if one.state in ("complete", "published")]
+        return any(one.checkpoint > before and one.unaligned and one.inflight_bytes for one in done)
+
+    wait_until(is_there, 60.0)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +64,7 @@ def test_embedded_with_another_number_of_tasks(tmp_path: Path, after_s: float) -
         frame = slow_totals(session)
         job = frame.write_stream(streams.to_files(tmp_path / "out"), parallelism=2)
         for parallelism in (3, 1):
-            wait_until(lambda: in_flight(job), 30.0)
+            wait_for_rows_in_flight(job)
             job.rescale(parallelism, timeout_s=60)
         job.wait(120.0)
     assert differs(tmp_path / "out", N_ROWS) == []
@@ -70,7 +75,7 @@ def test_an_agent_dies(agents: LocalFabric, tmp_path: Path) -> None:
         session.checkpoints(interval_s=0.3, unaligned_after_s=0, folder=tmp_path / "checkpoints")
         frame = slow_totals(session)
         job = frame.write_stream(streams.to_files(tmp_path / "out"), parallelism=2)
-        wait_until(lambda: in_flight(job), 30.0)
+        wait_for_rows_in_flight(job)
         agents.kill(1)
         agents.restart(1)
         job.wait(120.0)

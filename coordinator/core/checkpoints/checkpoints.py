@@ -239,8 +239,7 @@ class Checkpoints:
         if pending is not None and now >= pending.deadline:
             effects += self._late(pending, now)
         elif pending is not None and now >= pending.due:
-            pending.is_unaligned = True
-            effects += self._triggers(pending) if pending.manifest is None else []
+            effects += self._skip_alignment(pending)
         if self.restoration.is_active and self._pending is None and self._publishing.done:
             effects += self.restoration.go_on(now)
         if self._pending is None and now >= self._next and self._may_begin():
@@ -361,7 +360,8 @@ class Checkpoints:
         self._asked.begun(pending.checkpoint)
         if self.may_skip_alignment and not self._asked.wants_aligned(pending.checkpoint):
             pending.unaligned_at = now + self._config.unaligned_after_s
-            pending.is_unaligned = not self._config.unaligned_after_s
+            hurries = self._asked.hurries(pending.checkpoint)
+            pending.is_unaligned = hurries or not self._config.unaligned_after_s
         return [Persist((write,)), *self._triggers(pending), *self._advance(now)]
 
     def _triggers(self, pending: PendingCheckpoint) -> CheckpointEffects:
@@ -369,6 +369,13 @@ class Checkpoints:
         live = tasks.unfinished() if unaligned else tasks.live_sources()
         told = tuple(sorted(live - pending.acks.keys()))
         return [TriggerSources(pending.checkpoint, told, unaligned)] if told else []
+
+    def _skip_alignment(self, pending: PendingCheckpoint) -> CheckpointEffects:
+        """Have the tasks that it waits for take their snapshots at once, if there are any."""
+        pending.is_unaligned, pending.unaligned_at = True, math.inf
+        effects = self._triggers(pending) if pending.manifest is None else []
+        pending.is_unaligned = bool(effects)
+        return effects
 
     def _drain(self) -> CheckpointEffects:
         live = self._tasks.live_sources() if self.drains else ()

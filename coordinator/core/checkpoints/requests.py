@@ -40,6 +40,7 @@ OPEN_MAX, PAST_MAX = 64, 256
 class Wanted:
     """What somebody asks for: `savepoint` is a name, "" when the checkpoint need not be kept.
 
+    One that `hurries` is unaligned from its beginning, where it may be.
     With `again` it was asked for before, perhaps of an earlier coordinator: a savepoint of that
     name that is there already, of this job, is the answer.
     """
@@ -48,6 +49,7 @@ class Wanted:
     savepoint: str = ""
     then: Then = "go on"
     again: bool = False
+    hurries: bool = False
 
 
 @dataclass(slots=True)
@@ -96,8 +98,16 @@ class AskedCheckpoints:
 
     def wants_aligned(self, checkpoint: int) -> bool:
         """Whether a checkpoint is to be kept or is to be the last, so has no rows in flight."""
-        begun = (asked for asked in self._in("begun") if asked.checkpoint == checkpoint)
-        return any(asked.wanted.savepoint or asked.wanted.then != "go on" for asked in begun)
+        wanted = self._wanted(checkpoint)
+        return any(each.savepoint or each.then != "go on" for each in wanted)
+
+    def hurries(self, checkpoint: int) -> bool:
+        """Whether somebody waits for a checkpoint who does not mind rows in flight."""
+        return any(each.hurries for each in self._wanted(checkpoint))
+
+    def _wanted(self, checkpoint: int) -> list[Wanted]:
+        """What a checkpoint was begun for."""
+        return [each.wanted for each in self._in("begun") if each.checkpoint == checkpoint]
 
     @property
     def keeping(self) -> frozenset[int]:

@@ -51,7 +51,7 @@ class Pointer:
     def of(
         cls, manifest: Manifest, seal: Seal, seconds: float, *, unaligned: bool = False
     ) -> Pointer:
-        """A checkpoint that is complete now."""
+        """A checkpoint that is complete now; one with rows in flight was `unaligned`."""
         handles = tuple(sorted(manifest.handles().items()))
         return cls(
             manifest.checkpoint,
@@ -63,7 +63,7 @@ class Pointer:
             manifest.wall_us,
             seconds,
             adopted=manifest.is_adopted,
-            unaligned=unaligned,
+            unaligned=unaligned or bool(manifest.inflight()),
             n_inflight_bytes=manifest.n_inflight_bytes,
         )
 

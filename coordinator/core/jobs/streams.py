@@ -208,7 +208,7 @@ class Streams:
         assert stream is not None
         if stream.phase != "running":
             return []
-        wanted = Wanted(key=f"rescale at {now}")
+        wanted = Wanted(key=f"rescale at {now}", hurries=True)
         asked = stream.checkpoints.ask(wanted, now)
         stream.leaving = Leaving(wanted.key, now + LAST_CHECKPOINT_S)
         return self._orders.follow(job, asked, now)

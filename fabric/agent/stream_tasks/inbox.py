@@ -106,11 +106,11 @@ class Inbox:
             self._items.append((edge, item))
             self._record(edge, item)
 
-    def take(self) -> list[tuple[int, Item]]:
-        """What is to be worked on next: as much as goes through the chain together."""
+    def take(self, n_rows_max: int = JOINED_ROWS) -> list[tuple[int, Item]]:
+        """What is to be worked on next: about as many rows as go through the chain together."""
         found: list[tuple[int, Item]] = []
         n_rows = 0
-        while self.waits and n_rows < JOINED_ROWS:
+        while self.waits and n_rows < n_rows_max:
             edge, item = self._items.popleft()
             n_rows += item.batch.num_rows if isinstance(item, Rows) else 0
             found.append((edge, item))

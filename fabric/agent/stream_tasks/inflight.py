@@ -11,7 +11,8 @@ step that it led to: an edge is called ``<step>/exchange`` or the like.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,26 +60,27 @@ class RestoredRows:
     """What was in flight to a task: over its edges, and into its steps, by their paths."""
 
     items: list[tuple[int, Item]] = field(default_factory=list)
-    into: list[tuple[str, pa.RecordBatch]] = field(default_factory=list)
+    into: deque[tuple[str, pa.RecordBatch]] = field(default_factory=deque)
 
 
 def restored_rows(
     manifest: Manifest,
     read: Callable[[TaskSnapshot], SnapshotReader],
     inputs: Iterable[pb.InputEdge],
-    steps: Collection[str],
+    steps: Sequence[str],
     task: tuple[int, int],
 ) -> RestoredRows:
     """The rows in flight that task `task` (its number, of how many) goes on with.
 
-    `inputs` are its edges, `steps` the paths of its steps.
+    `inputs` are its edges, `steps` the paths of its steps, from the leaves to the root. Rows into
+    the last steps come first: they were ahead of those that earlier steps have still to work on.
     """
-    found = RestoredRows()
+    found, places = RestoredRows(), {step: place for place, step in enumerate(steps)}
     edges = {edge.node_path: edge for edge in inputs if edge.mode == pb.MODE_PIPELINED}
     for snapshot in manifest.inflight():
         path = snapshot.node.removesuffix(INFLIGHT)
         edge, step = edges.get(path), path.rpartition("/")[0]
-        if edge is None and (not step or step not in steps):
+        if edge is None and step not in places:
             continue
         for producer, batch in _own(snapshot, read, edge, task):
             if edge is None:
@@ -86,6 +88,7 @@ def restored_rows(
             else:
                 _check_schema(path, batch.schema, read_schema(edge.schema))
                 found.items.append((edge.edge, Rows(_producer(edge, producer), batch)))
+    found.into = deque(sorted(found.into, key=lambda one: -places[one[0]]))
     return found
 
 

@@ -106,7 +106,7 @@ class Restored:
             return RestoredRows()
         return restored_rows(
             manifest, lambda snapshot: self._storage.reader(manifest, snapshot), inputs,
-            {node.path for node in walk(root)}, (self._task, self._n_tasks),
+            [node.path for node in walk(root)], (self._task, self._n_tasks),
         )  # fmt: skip
 
     def sources(

@@ -118,6 +118,7 @@ class StreamAttempt:
                 lent=isinstance(chain, SlotChain),
                 unreadable=_unreadable_side(top),
             )
+            del rows  # each batch goes when it was worked on
             try:
                 report.ack = task.run()
             finally:

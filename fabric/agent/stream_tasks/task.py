@@ -6,7 +6,8 @@ edges or the sink, and at each barrier everything that the task knows is taken a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 
@@ -28,13 +29,13 @@ from fabric.agent.stream_tasks.inbox import Inbox, Recording
 from fabric.agent.stream_tasks.mailbox import Mailbox, Order, Progress
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
 from fabric.agent.stream_tasks.snapshots import PendingSnapshot, SnapshotUploads
-from fabric.agent.stream_tasks.sources import Read, Sources
+from fabric.agent.stream_tasks.sources import BatchSize, Read, Sources
 from fabric.cancellation import Cancellation
 from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
-from fabric.errors import DataError, ExpressionError, ExternalError, FabricError
+from fabric.errors import CancelledError, DataError, ExpressionError, ExternalError, FabricError
 from fabric.event_time import BEGINNING, least
 from fabric.flight.header import Event
 from fabric.io.readers.protocol import Ended
@@ -58,7 +59,7 @@ class StreamTask:
         sources: Sources,
         channels: Channels,
         inbox: Inbox,
-        replayed: Sequence[tuple[str, pa.RecordBatch]] = (),
+        replayed: deque[tuple[str, pa.RecordBatch]],
         edges: Edges,
         outputs: Outputs,
         sink: StreamSink | None,
@@ -78,6 +79,7 @@ class StreamTask:
         self._inbox, self._replayed = inbox, replayed
         """`replayed`: rows that were in flight into steps of the chain."""
         self._recorded: Future[Recording] = Future()
+        """Resolved at the end at the latest: an upload may wait for it."""
         self._progress = progress
         self._sent_us: dict[str, int] = {}
         """The watermark that consumers of each branch were told."""
@@ -85,6 +87,8 @@ class StreamTask:
         """The side of rows that can't be read."""
         self._lent = lent
         """Whether rows lie in memory that is not to be kept, see `Outputs.write`."""
+        self._walk = BatchSize()
+        """Of a slow chain fewer rows are taken at a time: a snapshot waits until they are done."""
         self._now_us = 0
         self._ticked_s = -TICK_S
         self._split = (0, "")
@@ -98,6 +102,8 @@ class StreamTask:
         finally:
             self._inbox.give_up("the task has ended")
             self._end_recording()
+            if not self._recorded.done():  # it was cancelled before it began to record
+                self._recorded.set_exception(CancelledError("the task has ended"))
         return self._uploads.store_final(self._pending_snapshot(FINAL))
 
     def _work(self) -> None:
@@ -116,14 +122,14 @@ class StreamTask:
 
     def _replay(self) -> None:
         """Work on rows that were in flight over edges that the plan no longer has."""
-        for path, batch in self._replayed:
+        while self._replayed:
+            path, batch = self._replayed.popleft()
             self._cancellation.check()
             self._tick()
             if self._sink is not None and path == self._node:
                 self._write(batch)
             else:
                 self._emit(self._chain.on_rows_into(path, batch))
-        self._replayed = ()
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What sources and operators have counted, by node path."""
@@ -144,7 +150,9 @@ class StreamTask:
             if not inbox.waits:
                 wait_s = 0.0 if sources else wait_s
                 inbox.add(self._edges.take(wait_s, self._chain.silent_until()))
-            self._follow(joined(self._channels.items(inbox.take())))
+            began_s, n_rows = self._clock.monotonic_s(), self.rows_in
+            self._follow(joined(self._channels.items(inbox.take(self._walk.rows))))
+            self._walk.took(self.rows_in - n_rows, self._clock.monotonic_s() - began_s)
             wait_s = 0.001
         if sources:
             self._sources.pause(self._chain.held_back())

@@ -23,9 +23,16 @@ def test_a_program_that_has_changed_is_refused() -> None:
     found = upgrade(MANIFEST, (replace(NODE, text="filter(a > 2)"),), {})
     assert found.is_refused
     assert found.lines == [
-        "counts/exchange: refused: the checkpoint was not aligned and has rows in flight there, "
-        "which only the program that it was can go on with; run that, stop it, and start this one "
-        "then"
+        "counts/exchange: refused: the checkpoint is unaligned and has rows in flight there, "
+        "and only the program that wrote it can restore them; run that program, stop it, then "
+        "start this one"
     ]
     aligned = replace(MANIFEST, tasks=())
     assert not upgrade(aligned, (replace(NODE, text="filter(a > 2)"),), {}).is_refused
+
+
+def test_a_state_that_is_dropped_with_rows_in_flight_is_refused() -> None:
+    keyed = NodeRecord("counts", "top_n", "top_n(1)", keys=("key: int64",), schema="key: int64")
+    manifest = replace(MANIFEST, nodes=(keyed,), tasks=(replace(ROWS, node="counts"), ROWS))
+    assert upgrade(manifest, (keyed,), {}).is_plain
+    assert upgrade(manifest, (keyed,), {}, drop=["counts"]).is_refused

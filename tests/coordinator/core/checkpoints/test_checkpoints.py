@@ -288,3 +288,22 @@ def test_edges_that_can_not_be_restored_are_aligned() -> None:
     job.start()
     assert job.take(job.core.tick(10.0)) == [TriggerSources(1, (SOURCE,))]
     assert job.core.due == 70.0
+
+
+def test_one_that_hurries_is_unaligned_from_its_beginning() -> None:
+    job = Job(unaligned_after_s=30)
+    job.take(job.core.restore(0.0))
+    job.start()
+    asked = job.core.ask(Wanted(key="k", hurries=True), 1.0)
+    assert job.take(asked) == [TriggerSources(1, (SOURCE, SINK, OTHER), unaligned=True)]
+
+
+def test_a_checkpoint_that_only_has_to_be_written_stays_aligned() -> None:
+    job = Job(unaligned_after_s=3)
+    job.take(job.core.restore(0.0))
+    job.start()
+    job.take(job.core.tick(10.0))
+    for key in (SOURCE, SINK, OTHER):
+        job.take(job.core.ack(ack(key, 1), 11.0))
+    assert job.take(job.core.tick(14.0)) == []
+    assert [status.unaligned for status in job.core.statuses(14.0)] == [False]
