@@ -8,9 +8,8 @@
 
 It is given up when a task declines, is lost or does not answer in time; the job goes on, and sinks
 name what they prepared again with the next one. A manifest that is being stored is waited for.
-After a loss the newest checkpoint that proves whole is restored, once all it owes is published;
-what replaces a damaged one is decided in `restoration.py`. What comes too late, twice, or
-from another attempt is refused by name. All effects are carried out in order.
+After a loss the newest checkpoint that proves whole is restored, once all it owes is published; see
+`restoration.py`. What comes too late, twice, or from another attempt is refused by name.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class Checkpoints:
     @property
     def settled(self) -> bool:
         """Whether nothing is being stored or published."""
-        stores = self._pending is not None and self._pending.manifest is not None
+        stores = self._pending and self._pending.manifest
         return self._publishing.done and not stores and not self._asked.keeping
 
     @property
@@ -116,8 +115,7 @@ class Checkpoints:
     @property
     def due(self) -> float:
         """When `tick` has something to do."""
-        pending = self._pending
-        own = pending.due if pending is not None else self._next
+        own = self._next if self._pending is None else self._pending.due
         return min(own, self._publishing.due, self.restoration.due)
 
     def statuses(self, now: float) -> list[pb.CheckpointStatus]:
@@ -302,9 +300,8 @@ class Checkpoints:
         if pending is None:
             return []
         pending.manifest = None
-        run_is_over = not self._tasks.runs
-        effects = self._abort(error.message, now, fails=not run_is_over)
-        if run_is_over:
+        effects = self._abort(error.message, now, fails=bool(self._tasks.runs))
+        if not self._tasks.runs:
             effects += self._completed.abandoned(pending.acks.values(), {})
         return effects + self._advance(now)
 
@@ -359,9 +356,8 @@ class Checkpoints:
         self._pending = pending = PendingCheckpoint(self._completed.last, now, deadline, wall_us)
         self._asked.begun(pending.checkpoint)
         if self.may_skip_alignment and not self._asked.wants_aligned(pending.checkpoint):
-            pending.unaligned_at = now + self._config.unaligned_after_s
-            hurries = self._asked.hurries(pending.checkpoint)
-            pending.is_unaligned = hurries or not self._config.unaligned_after_s
+            waits_s = self._asked.waits_s(pending.checkpoint, self._config.unaligned_after_s)
+            pending.skip_alignment_at(now + waits_s)
         return [Persist((write,)), *self._triggers(pending), *self._advance(now)]
 
     def _triggers(self, pending: PendingCheckpoint) -> CheckpointEffects:
@@ -372,9 +368,9 @@ class Checkpoints:
 
     def _skip_alignment(self, pending: PendingCheckpoint) -> CheckpointEffects:
         """Have the tasks that it waits for take their snapshots at once, if there are any."""
-        pending.is_unaligned, pending.unaligned_at = True, math.inf
+        pending.skip_alignment_at(-math.inf)
         effects = self._triggers(pending) if pending.manifest is None else []
-        pending.is_unaligned = bool(effects)
+        pending.skip_alignment_at(-math.inf if effects else math.inf)
         return effects
 
     def _drain(self) -> CheckpointEffects:

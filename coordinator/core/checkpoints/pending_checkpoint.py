@@ -43,6 +43,10 @@ class PendingCheckpoint:
     acks: dict[Key, SnapshotAck] = field(default_factory=dict)
     manifest: Manifest | None = None
 
+    def skip_alignment_at(self, now: float) -> None:
+        """Tasks need not wait for its barriers from then on."""
+        self.unaligned_at, self.is_unaligned = now, now <= self.begun
+
     def take_finals(self, finals: Mapping[Key, SnapshotAck]) -> None:
         """Tasks that ended before they took a snapshot for this one have said their last word."""
         for key, ack in finals.items():

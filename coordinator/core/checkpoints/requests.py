@@ -101,9 +101,9 @@ class AskedCheckpoints:
         wanted = self._wanted(checkpoint)
         return any(each.savepoint or each.then != "go on" for each in wanted)
 
-    def hurries(self, checkpoint: int) -> bool:
-        """Whether somebody waits for a checkpoint who does not mind rows in flight."""
-        return any(each.hurries for each in self._wanted(checkpoint))
+    def waits_s(self, checkpoint: int, unaligned_after_s: float) -> float:
+        """How long it is aligned: not at all where somebody waits who minds no rows in flight."""
+        return 0.0 if any(each.hurries for each in self._wanted(checkpoint)) else unaligned_after_s
 
     def _wanted(self, checkpoint: int) -> list[Wanted]:
         """What a checkpoint was begun for."""

@@ -2,8 +2,8 @@
 
 One job: poll the readers of a task in turn, without waiting in one for what another one has.
 `BatchSize`, pure, says how many rows a task takes at a time, from a source or another task: as many
-as it is through with in `TARGET_S`, so that barriers and other orders, which are heard between two batches, don't wait for
-long, whatever a row costs.
+as it is through with in `TARGET_S`, so that barriers and other orders, which are heard between two
+batches, don't wait for long, whatever a row costs.
 """
 
 from __future__ import annotations
