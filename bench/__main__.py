@@ -29,6 +29,7 @@ TOOLS = {
     "shuffling",
     "sorting",
     "latencies",
+    "restoring",
     "stores",
     "wire_server",
 }

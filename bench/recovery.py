@@ -8,6 +8,9 @@ until the new one knows every agent and the running job. `detected_p95_s` is unt
 calls the agent failed. The gate opens then and the job must end with the right number of rows and
 no attempt too many; the rows of a second job, which writes files, are compared with pyarrow's.
 Leases are 1 s / 5 s. `seconds` is a whole turn: job, loss, recovery, end, the lost one begun anew.
+
+"restore of 1000 MB" is what a task takes from its start to its first row (`restoring.py`): ours
+from the files that its agent has kept, the others from the object store, near and far.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from bench.harness import Answer, Benchmark, Case, Engine
+from bench.restoring import KEY_BYTES, RestoreRun
 from fabric.clients.demo.checksum import checksum
 from fabric.testing import Gate
 from tests.support.local import LocalFabric, local_fabric
@@ -29,6 +33,7 @@ from tests.support.wait import wait_until
 
 N_AGENTS, SLOTS = 3, 4
 PATIENCE_S = 60.0
+STATE_BYTES, QUICK_STATE_BYTES = 1_000_000_000, 100_000_000
 
 
 class RecoveryRun:
@@ -132,14 +137,37 @@ def recovery(case: Case) -> RecoveryRun:
     return RecoveryRun(case)
 
 
+def restored_here(case: Case) -> RestoreRun:
+    """From the files that the agent has kept."""
+    return RestoreRun(case, copies=True, slow=False)
+
+
+def restored_from_store(case: Case) -> RestoreRun:
+    """From the store on this host."""
+    return RestoreRun(case, copies=False, slow=False)
+
+
+def restored_from_afar(case: Case) -> RestoreRun:
+    """From the store behind a link of 20 ms and 100 MB/s."""
+    return RestoreRun(case, copies=False, slow=True)
+
+
 def cases(quick: bool) -> Sequence[Case]:
-    """Every loss; how often, the rounds say."""
-    return [Case(name, N_ROWS, 0) for name in LOSSES]
+    """Every loss, and the restore of a state; how often, the rounds say."""
+    size = QUICK_STATE_BYTES if quick else STATE_BYTES
+    restore = Case(f"restore of {size // 10**6} MB", size // KEY_BYTES, size)
+    return [*(Case(name, N_ROWS, 0) for name in LOSSES), restore]
 
 
 def engines(case: Case) -> Sequence[Engine]:
-    """Others are measured by what they call restarts, which is another thing."""
-    return [Engine(None, "bench.recovery:recovery")]
+    """Of losses ours: what others call restarts is another thing."""
+    if case.name in LOSSES:
+        return [Engine(None, "bench.recovery:recovery")]
+    return [
+        Engine(None, "bench.recovery:restored_here"),
+        Engine("store, 20 ms, 100 MB/s", "bench.recovery:restored_from_afar"),
+        Engine("store", "bench.recovery:restored_from_store"),
+    ]
 
 
 BENCHMARK = Benchmark(
