@@ -84,9 +84,9 @@ class CheckpointFiles:
                 return SavepointWritten(job_id, number, name, kept)
             case RemoveCheckpoints(keep=keep, below=below):
                 failpoints.reach("checkpoint.removing")
-                storage.retain(state, keep, below)
+                storage.retain(state, keep, below, job_id)
             case RemoveJob():
-                storage.remove_job(state)
+                storage.remove_job(state, job_id)
         return None
 
 

@@ -51,6 +51,10 @@ class JobPointer:
     n_bytes: int = 0
     crc32c: int = 0
 
+    def is_of(self, owner: str) -> bool:
+        """Whether the job `owner` may write here; an empty one: whoever asks."""
+        return not owner or not self.owner or owner == self.owner
+
     def encode(self) -> bytes:
         """As it is stored."""
         return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True).encode()
@@ -130,8 +134,7 @@ def _claimed(store: ConditionalStore, manifest: Manifest, owner: str) -> tuple[J
     """The pointer, once it says that who writes `manifest` leads; `FencedError`: another does."""
     while True:
         pointer, tag = read_pointer(store, manifest.job)
-        is_other = owner and pointer.owner and owner != pointer.owner
-        if is_other or (manifest.epoch and pointer.epoch > manifest.epoch):
+        if not pointer.is_of(owner) or (manifest.epoch and pointer.epoch > manifest.epoch):
             raise FencedError(_fenced(manifest.job, pointer))
         mine = replace(pointer, owner=owner or pointer.owner, epoch=manifest.epoch)
         if mine == pointer and tag:

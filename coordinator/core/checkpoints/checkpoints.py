@@ -49,7 +49,7 @@ from fabric.coordinator.core.effects import (
     WriteManifest,
 )
 from fabric.coordinator.planner.stages import Key
-from fabric.errors import CancelledError, ExternalError, FabricError, InternalError
+from fabric.errors import CancelledError, ExternalError, FabricError, FencedError, InternalError
 
 
 class Checkpoints:
@@ -302,6 +302,9 @@ class Checkpoints:
         pending = self._written(checkpoint)
         if pending is None:
             return []
+        if isinstance(error, FencedError):  # what lies there now is of another: it stays
+            self._pending = None
+            return self._fail(error.at(job=self._job))
         pending.manifest = None
         run_is_over = not self._tasks.runs
         effects = self._abort(error.message, now, fails=not run_is_over)
