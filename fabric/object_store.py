@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ SCHEMES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
 RETRY_S, RETRIES_MAX = 20.0, 200
 """Time ends the tries: so many pauses are always longer than that."""
 PAUSE_S, PAUSE_MAX_S = 0.1, 4.0
+PROBE = ".conditions"
+"""The object by which it is tried out whether a store has conditional writes."""
 CONNECT_S, REQUEST_S = 5.0, 30.0
 """A request has to be answered in that time, with the whole of its part."""
 PART_BYTES, PARTS_AT_ONCE = 8 << 20, 4
@@ -123,6 +126,7 @@ class Bucket:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.url = ObjectUrl.of(url)
+        self._has_conditions = False
         self._store: Any = store or _opened(self.url, dict(options or {}), environ)
 
     def __repr__(self) -> str:
@@ -197,6 +201,30 @@ class Bucket:
                 if _code(error) == "NoSuchBucket":
                     raise
                 return None
+
+    def check_conditions(self) -> None:
+        """Refuse a store that ignores the conditions of writes; it is tried out once.
+
+        Raises
+        ------
+        StorageError
+            It does, or it can't be asked.
+        """
+        if self._has_conditions:
+            return
+        # each time other bytes: the tag of some stores is a digest of them
+        first, second, third = (secrets.token_bytes(16) for _ in range(3))
+        holds = self.create(PROBE, first) is None or self.create(PROBE, second) is None
+        if holds:
+            _, tag = self.read(PROBE)
+            self.replace(PROBE, second, tag)  # or somebody else has done so just now
+            holds = self.replace(PROBE, third, tag) is None
+        if not holds:
+            raise StorageError(
+                f"the store of {self.url} ignores conditional writes (If-None-Match and If-Match), "
+                "so two coordinators could both write one checkpoint; use a store that has them"
+            )
+        self._has_conditions = True
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The bytes of each object below a prefix, which is a whole name; by its key."""

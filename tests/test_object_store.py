@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from obstore.store import MemoryStore
 
 from fabric import object_store
+from fabric.checkpoint.object_names import ObjectName
+from fabric.checkpoint.object_storage import ObjectStorage
 from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
 from fabric.object_store import Bucket, ObjectUrl, is_object_url
+from tests.checkpoint.test_pointer import manifest
 from tests.support.answers import Answer, Answers, answering, refusal
 
 SECRETS = ("AKSECRET", "SKSECRET")
@@ -171,3 +175,48 @@ def test_nobody_listens() -> None:
         patch.setattr(object_store, "RETRY_S", 0.3)
         with pytest.raises(StorageError, match="can't be listed: no connection; is the store in"):
             Bucket("s3://data", options).names("")
+
+
+@pytest.mark.parametrize("ignored", ["create", "replace", ""])
+def test_a_store_that_ignores_conditions(ignored: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = Bucket("s3://data/x", store=MemoryStore())
+    asked: list[str] = []
+
+    def put(key: str, data: bytes, *_: str) -> str:
+        bucket.put(key, data)
+        return "tag"
+
+    def read(key: str) -> tuple[bytes, str]:
+        asked.append(key)
+        return Bucket.read(bucket, key)
+
+    monkeypatch.setattr(bucket, "read", read)
+    if ignored:
+        monkeypatch.setattr(bucket, ignored, put)
+        with pytest.raises(StorageError, match="s3://data/x ignores conditional writes"):
+            bucket.check_conditions()
+        return
+    for _ in range(3):
+        bucket.check_conditions()
+    assert asked == [object_store.PROBE]
+    again = Bucket("s3://data/x", store=bucket._store)  # what is left of it is in nobody's way
+    again.check_conditions()
+
+
+@pytest.mark.parametrize("use", ["name", "begin again", "commit", "lead"])
+def test_a_coordinator_asks_for_conditions_first(use: str) -> None:
+    class Ignoring(Bucket):
+        def create(self, key: str, data: bytes) -> str | None:
+            self.put(key, data)
+            return "tag"
+
+    storage = ObjectStorage(bucket := Ignoring("s3://data/x", store=MemoryStore()))
+    uses: dict[str, Callable[[], object]] = {
+        "name": lambda: ObjectName(bucket, "clicks"),
+        "begin again": lambda: storage.begin_again("job-1", "job-2"),
+        "commit": lambda: storage.commit_manifest(manifest(1, 1)),
+        "lead": lambda: storage.lead("job-1", "job-1", 1),
+    }
+    with pytest.raises(StorageError, match="ignores conditional writes"):
+        uses[use]()
+    assert list(bucket.sizes("")) == [object_store.PROBE]

@@ -75,6 +75,7 @@ class CheckpointFiles:
                 failpoints.reach("checkpoint.stored")
                 return ManifestWritten(job_id, manifest.checkpoint, seal)
             case Verify(checkpoint=number, seal=seal):
+                storage.lead(state, job_id, work.epoch)
                 manifest = storage.load(state, number, seal)
                 storage.verify(manifest)
                 failpoints.reach("checkpoint.verified")

@@ -75,6 +75,7 @@ class ObjectName:
     ) -> None:  # fmt: skip
         self.name = check_stream_name(name)
         stem = f"{NAMES}/{plain(name)}"
+        bucket.check_conditions()
         self._bucket, self._path, self._lease_key = bucket, f"{stem}.json", f"{stem}.lease"
         self._ended = threading.Event()
         self._lease = Lease(secrets.token_hex(8), os.getpid(), socket.gethostname(), _space())

@@ -29,7 +29,7 @@ from fabric.checkpoint.object_layout import (
     shared_key,
     task_prefix,
 )
-from fabric.checkpoint.pointer import claim, commit, read_pointer, write_pointer
+from fabric.checkpoint.pointer import claim, commit, lead, read_pointer, write_pointer
 from fabric.errors import DataError, InternalError, NotFoundError
 from fabric.object_store import Bucket
 
@@ -66,6 +66,7 @@ class ObjectStorage:
         FencedError
             Another coordinator, or another start of the stream, has taken over.
         """
+        self.bucket.check_conditions()
         self._check_there(manifest)
         return commit(self.bucket, manifest, owner)
 
@@ -86,11 +87,23 @@ class ObjectStorage:
 
         From here on the job `owner` writes the checkpoints, and no earlier start does.
         """
+        self.bucket.check_conditions()
         pointer = claim(self.bucket, job, owner)
         names = self.bucket.names(f"{plain(job)}/{TASKS}")[0]
         numbers = [int(name) for name in names if name.isdecimal()]
         found = [pointer.checkpoint, *self._manifests(job), *numbers]
         return max((number for number in found if number != FINAL), default=0)
+
+    def lead(self, job: str, owner: str, epoch: int) -> None:
+        """Have no coordinator before that of `epoch`, and no other start, write checkpoints.
+
+        Raises
+        ------
+        FencedError
+            A newer coordinator, or another start of the stream, has taken over.
+        """
+        self.bucket.check_conditions()
+        lead(self.bucket, job, owner, epoch)
 
     def verify(self, manifest: Manifest) -> None:
         """Read every file; an error names the first that is missing or differs."""

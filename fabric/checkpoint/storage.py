@@ -110,6 +110,9 @@ class FolderStorage:
                 self._remove_checkpoint(checkpoint_folder(self._root, job, FINAL))
         return max((number for number in found if number != FINAL), default=0)
 
+    def lead(self, job: str, owner: str, epoch: int) -> None:
+        """Nothing: a coordinator that was deposed is kept off by the metadata store alone."""
+
     def _where(self, job: str, checkpoint: int) -> str:
         path = checkpoint_folder(self._root, job, checkpoint) / MANIFEST
         return str(path.relative_to(self._root))

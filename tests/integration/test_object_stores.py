@@ -229,7 +229,7 @@ def test_a_deposed_coordinator_writes_no_checkpoint(url: str) -> None:
     for one in made:
         storage.commit_manifest(one, JOB)
     for late in (2, 3):
-        with pytest.raises(FencedError, match="this one leads no more"):
+        with pytest.raises(FencedError, match="this coordinator has been superseded"):
             storage.commit_manifest(manifest(late, 1), JOB)
     assert read_pointer(bucket, JOB)[0].checkpoint == 2
     assert storage.checkpoints(JOB) == [1, 2]
