@@ -70,7 +70,7 @@ class ObjectUrl:
         prefix = found[3].strip("/") if found else ""
         if found is None or any(each in ("", ".", "..") for each in prefix.split("/") if prefix):
             raise ConfigError(
-                "that is not the URL of a bucket: write s3://bucket/prefix, gs://bucket/prefix or "
+                "not a bucket URL: write s3://bucket/prefix, gs://bucket/prefix or "
                 "az://container/prefix, without a user, a query or ..; credentials are taken from "
                 "the environment"
             )
@@ -337,8 +337,8 @@ def _known(error: Exception, where: str, what: str, variables: str) -> FabricErr
     if any(host in str(error) for host in _METADATA):
         return StorageError(
             f"{where} can't be {what}: no credentials were found; set {variables}… in the "
-            "environment of coordinator and agents (a process of Python functions sees what "
-            "FABRIC_AGENT_SLOT_ENVIRONMENT names)"
+            "environment of this process, and of coordinator and agents (a process of Python "
+            "functions sees what FABRIC_AGENT_SLOT_ENVIRONMENT names)"
         )
     code, status = _code(error), _status(error)
     said = " ".join(filter(None, (status and f"status {status}", code)))
@@ -348,9 +348,9 @@ def _known(error: Exception, where: str, what: str, variables: str) -> FabricErr
         return NotFoundError(f"{where} is missing; was it moved or removed?")
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in ("401", "403"):
         return StorageError(
-            f"{where} can't be {what}: the store refuses ({said or 'no permission'}); do the "
-            f"credentials ({variables}… in the environment) hold, and do the rules of the bucket "
-            "allow it?"
+            f"{where} can't be {what}: the store refuses ({said or 'no permission'}); are the "
+            f"credentials ({variables}… in the environment) valid, and does the bucket's policy "
+            "allow this?"
         )
     if status == "503" or code in ("SlowDown", "ServerBusy"):
         return StorageError(
@@ -358,7 +358,9 @@ def _known(error: Exception, where: str, what: str, variables: str) -> FabricErr
         )
     if not said:
         said = _kind(str(error)) or type(error).__name__
-    return StorageError(f"{where} can't be {what}: {said}; is the store in reach, and its address?")
+    return StorageError(
+        f"{where} can't be {what}: {said}; check the endpoint, and that it can be reached"
+    )
 
 
 def _code(error: Exception) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import obstore
 import pytest
 from obstore.store import MemoryStore
 
@@ -45,7 +46,7 @@ def opened(answers: Answers) -> Bucket:
     ["s3://", "/data", "hdfs://b/x", "s3://user:pass@b/x", "s3://b/x?y=1", "s3://b/../x"],
 )  # fmt: skip
 def test_what_is_no_url_of_a_bucket(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not the URL of a bucket") as caught:
+    with pytest.raises(ConfigError, match="not a bucket URL") as caught:
         ObjectUrl.of(url)
     assert "pass" not in str(caught.value)
 
@@ -173,8 +174,23 @@ def test_nobody_listens() -> None:
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(object_store, "RETRY_S", 0.3)
-        with pytest.raises(StorageError, match="can't be listed: no connection; is the store in"):
+        with pytest.raises(
+            StorageError, match="can't be listed: no connection; check the endpoint"
+        ):
             Bucket("s3://data", options).names("")
+
+
+def test_without_credentials_this_process_is_named(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the one of a command, beside those of the fabric."""
+
+    def refused(*_: object) -> None:
+        raise OSError("no answer from http://169.254.169.254/latest/api/token")
+
+    monkeypatch.setattr(obstore, "get", refused)
+    with pytest.raises(StorageError, match="AWS_… in the environment of this process, and of"):
+        bucket.read("a")
 
 
 @pytest.mark.parametrize("ignored", ["create", "replace", ""])
