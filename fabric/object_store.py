@@ -3,7 +3,8 @@
 One job: `Bucket`, the operations that checkpoints and files are made of, over ``obstore``. A
 request that fails for a while (a connection, a status of 500 or more) is tried again with growing
 pauses, for `RETRY_S` in all. An object is there whole or not at all: what fails amid a multi-part
-upload is abandoned. `create` and `replace` are conditional, so of two writers one wins.
+upload is abandoned. A large one is read in parts, each by a request of its own, so that slow ones
+have time. `create` and `replace` are conditional, so of two writers one wins.
 
 Credentials come from the usual variables (``AWS_…``, ``GOOGLE_…``, ``AZURE_…``) or from `options`,
 which have the same names in lower case. They are in no message, repr or plan: an error has the
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,15 +27,23 @@ from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
 from fabric.values import scheme_of
 
 if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult, ObjectMeta, PutResult
     from obstore.store import ObjectStore as Store
     from typing_extensions import Buffer
 
 SCHEMES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
 """Each with what the names of its variables begin with."""
-RETRY_S, RETRIES_MAX = 20.0, 6
+RETRY_S, RETRIES_MAX = 20.0, 200
+"""Time ends the tries: so many pauses are always longer than that."""
+PAUSE_S, PAUSE_MAX_S = 0.1, 4.0
+PROBE = ".conditions"
+"""The object by which it is tried out whether a store has conditional writes."""
 CONNECT_S, REQUEST_S = 5.0, 30.0
+"""A request has to be answered in that time, with the whole of its part."""
 PART_BYTES, PARTS_AT_ONCE = 8 << 20, 4
 _REMOVED_AT_ONCE = 8
+_BESIDE = "\n"
+"""Between the two parts of a tag; it is in neither."""
 _METADATA = ("169.254.169.254", "metadata.google.internal")
 """Whom a client asks that was given no credentials."""
 _URL = re.compile(r"(s3|gs|az):/{1,2}([^/@?#\s]+)/?([^@?#]*)", re.IGNORECASE)
@@ -60,7 +70,7 @@ class ObjectUrl:
         prefix = found[3].strip("/") if found else ""
         if found is None or any(each in ("", ".", "..") for each in prefix.split("/") if prefix):
             raise ConfigError(
-                "that is not the URL of a bucket: write s3://bucket/prefix, gs://bucket/prefix or "
+                "not a bucket URL: write s3://bucket/prefix, gs://bucket/prefix or "
                 "az://container/prefix, without a user, a query or ..; credentials are taken from "
                 "the environment"
             )
@@ -116,6 +126,7 @@ class Bucket:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.url = ObjectUrl.of(url)
+        self._has_conditions = False
         self._store: Any = store or _opened(self.url, dict(options or {}), environ)
 
     def __repr__(self) -> str:
@@ -127,14 +138,30 @@ class Bucket:
 
         with self._asking("read", key):
             found = obstore.get(self._store, key)
-            return bytes(found.bytes()), found.meta["e_tag"] or ""
+            tag = self._tag(found.meta)
+            return b"".join(self._parts(key, found)), tag
 
     def pieces(self, key: str) -> Iterator[Buffer]:
         """An object, some megabytes at a time."""
         import obstore
 
         with self._asking("read", key):
-            yield from obstore.get(self._store, key).stream(min_chunk_size=PART_BYTES)
+            yield from self._parts(key, obstore.get(self._store, key))
+
+    def _parts(self, key: str, found: GetResult) -> Iterator[Buffer]:
+        """An object of which the head has been read, and of a large one nothing else."""
+        import obstore
+
+        size, e_tag = found.meta["size"], found.meta["e_tag"]
+        if size <= PART_BYTES:
+            yield found.bytes()
+            return
+        del found  # its connection is closed
+        for start in range(0, size, PART_BYTES):
+            options: GetOptions = {"range": (start, min(size, start + PART_BYTES))}
+            if e_tag:
+                options["if_match"] = e_tag  # all parts are of one object
+            yield obstore.get(self._store, key, options=options).bytes()
 
     def put(self, key: str, data: Buffer | IO[bytes]) -> None:
         """Store an object, in place of the one that is there; large ones in parts."""
@@ -155,7 +182,7 @@ class Bucket:
 
         with self._asking("written", key):
             try:
-                return obstore.put(self._store, key, data, mode="create")["e_tag"] or ""
+                return self._tag(obstore.put(self._store, key, data, mode="create"))
             except (AlreadyExistsError, PreconditionError):
                 return None
 
@@ -166,12 +193,38 @@ class Bucket:
 
         with self._asking("written", key):
             try:
+                e_tag, _, version = tag.partition(_BESIDE)
+                mode = {"e_tag": e_tag, "version": version} if version else {"e_tag": e_tag}
                 put: Callable[..., Any] = obstore.put
-                return put(self._store, key, data, mode={"e_tag": tag})["e_tag"] or ""
+                return self._tag(put(self._store, key, data, mode=mode))
             except (PreconditionError, AlreadyExistsError, FileNotFoundError) as error:
                 if _code(error) == "NoSuchBucket":
                     raise
                 return None
+
+    def check_conditions(self) -> None:
+        """Refuse a store that ignores the conditions of writes; it is tried out once.
+
+        Raises
+        ------
+        StorageError
+            It does, or it can't be asked.
+        """
+        if self._has_conditions:
+            return
+        # each time other bytes: the tag of some stores is a digest of them
+        first, second, third = (secrets.token_bytes(16) for _ in range(3))
+        holds = self.create(PROBE, first) is None or self.create(PROBE, second) is None
+        if holds:
+            _, tag = self.read(PROBE)
+            self.replace(PROBE, second, tag)  # or somebody else has done so just now
+            holds = self.replace(PROBE, third, tag) is None
+        if not holds:
+            raise StorageError(
+                f"the store of {self.url} ignores conditional writes (If-None-Match and If-Match), "
+                "so two coordinators could both write one checkpoint; use a store that has them"
+            )
+        self._has_conditions = True
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The bytes of each object below a prefix, which is a whole name; by its key."""
@@ -224,6 +277,11 @@ class Bucket:
                 if _code(error) == "NoSuchBucket":
                     raise
 
+    def _tag(self, found: PutResult | ObjectMeta) -> str:
+        """What tells one state of an object from all others: in Google's store, its generation."""
+        e_tag, version = found["e_tag"] or "", found["version"] or ""
+        return f"{e_tag}{_BESIDE}{version}" if self.url.scheme == "gs" else e_tag
+
     @contextmanager
     def _asking(self, what: str, key: str) -> Iterator[None]:
         """Turn what obstore raises into errors that say what happened and what to do."""
@@ -250,7 +308,9 @@ def _opened(url: ObjectUrl, options: dict[str, str], environ: Mapping[str, str])
     ends = [value for name, value in lowered.items() if "endpoint" in name or "base_url" in name]
     if any(str(end).startswith("http://") for end in ends):
         client["allow_http"] = True  # whoever names such an endpoint wants it
-    pauses = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=4)}
+    pauses = {
+        "init_backoff": timedelta(seconds=PAUSE_S), "max_backoff": timedelta(seconds=PAUSE_MAX_S)
+    }  # fmt: skip
     open_any: Callable[..., Any] = from_url
     try:
         return open_any(  # type: ignore[no-any-return]
@@ -277,8 +337,8 @@ def _known(error: Exception, where: str, what: str, variables: str) -> FabricErr
     if any(host in str(error) for host in _METADATA):
         return StorageError(
             f"{where} can't be {what}: no credentials were found; set {variables}… in the "
-            "environment of coordinator and agents (a process of Python functions sees what "
-            "FABRIC_AGENT_SLOT_ENVIRONMENT names)"
+            "environment of this process, and of coordinator and agents (a process of Python "
+            "functions sees what FABRIC_AGENT_SLOT_ENVIRONMENT names)"
         )
     code, status = _code(error), _status(error)
     said = " ".join(filter(None, (status and f"status {status}", code)))
@@ -288,9 +348,9 @@ def _known(error: Exception, where: str, what: str, variables: str) -> FabricErr
         return NotFoundError(f"{where} is missing; was it moved or removed?")
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in ("401", "403"):
         return StorageError(
-            f"{where} can't be {what}: the store refuses ({said or 'no permission'}); do the "
-            f"credentials ({variables}… in the environment) hold, and do the rules of the bucket "
-            "allow it?"
+            f"{where} can't be {what}: the store refuses ({said or 'no permission'}); are the "
+            f"credentials ({variables}… in the environment) valid, and does the bucket's policy "
+            "allow this?"
         )
     if status == "503" or code in ("SlowDown", "ServerBusy"):
         return StorageError(
@@ -298,7 +358,9 @@ def _known(error: Exception, where: str, what: str, variables: str) -> FabricErr
         )
     if not said:
         said = _kind(str(error)) or type(error).__name__
-    return StorageError(f"{where} can't be {what}: {said}; is the store in reach, and its address?")
+    return StorageError(
+        f"{where} can't be {what}: {said}; check the endpoint, and that it can be reached"
+    )
 
 
 def _code(error: Exception) -> str:

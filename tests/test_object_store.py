@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import obstore
 import pytest
+from obstore.store import MemoryStore
 
 from fabric import object_store
+from fabric.checkpoint.object_names import ObjectName
+from fabric.checkpoint.object_storage import ObjectStorage
 from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
 from fabric.object_store import Bucket, ObjectUrl, is_object_url
+from tests.checkpoint.test_pointer import manifest
 from tests.support.answers import Answer, Answers, answering, refusal
 
 SECRETS = ("AKSECRET", "SKSECRET")
@@ -24,7 +30,10 @@ def answers() -> Iterator[Answers]:
 @pytest.fixture
 def bucket(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     monkeypatch.setattr(object_store, "RETRY_S", 1.0)
-    monkeypatch.setattr(object_store, "REQUEST_S", 0.5)
+    return opened(answers)
+
+
+def opened(answers: Answers) -> Bucket:
     options = {
         "aws_access_key_id": SECRETS[0], "aws_secret_access_key": SECRETS[1],
         "aws_endpoint": answers.url, "aws_region": "us-east-1",
@@ -37,7 +46,7 @@ def bucket(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     ["s3://", "/data", "hdfs://b/x", "s3://user:pass@b/x", "s3://b/x?y=1", "s3://b/../x"],
 )  # fmt: skip
 def test_what_is_no_url_of_a_bucket(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not the URL of a bucket") as caught:
+    with pytest.raises(ConfigError, match="not a bucket URL") as caught:
         ObjectUrl.of(url)
     assert "pass" not in str(caught.value)
 
@@ -70,8 +79,7 @@ def test_an_option_that_there_is_not() -> None:
         (refusal(404, "NoSuchBucket"), StorageError, "there is no such bucket"),
         (refusal(503, "SlowDown"), StorageError, r"the store is busy \(.*SlowDown"),
         (refusal(500, "InternalError"), StorageError, "InternalError"),
-        (Answer(body=b"0123456789", half=4), StorageError, "broke off"),
-        (Answer(body=b"0123456789", silent_s=5.0), StorageError, "no answer in time"),
+        (Answer(body=b"0123456789", half=0), StorageError, "broke off"),
     ],
 )
 def test_a_refusal_has_its_name_and_no_secret(
@@ -84,6 +92,14 @@ def test_a_refusal_has_its_name_and_no_secret(
     assert caught.value.__suppress_context__
 
 
+def test_a_store_that_is_silent(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "RETRY_S", 1.0)
+    monkeypatch.setattr(object_store, "REQUEST_S", 0.5)
+    answers.say(Answer(body=b"0123456789", silent_s=60.0))
+    with pytest.raises(StorageError, match="no answer in time"):
+        opened(answers).read("a")
+
+
 @pytest.mark.parametrize("status", [500, 503])
 def test_what_fails_for_a_while_is_tried_again(
     bucket: Bucket, answers: Answers, status: int
@@ -93,6 +109,49 @@ def test_what_fails_for_a_while_is_tried_again(
     answers.say(refusal(status, "SlowDown"), Answer())
     bucket.put("a", b"1")
     assert len(answers.seen) == 2
+
+
+def test_time_ends_the_tries(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short the pauses are."""
+    monkeypatch.setattr(object_store, "PAUSE_MAX_S", 0.001)
+    monkeypatch.setattr(object_store, "PAUSE_S", 0.001)
+    answers.say(*[refusal(503, "SlowDown")] * 50, Answer(body=b"123"))
+    assert opened(answers).read("a")[0] == b"123"
+
+
+def test_a_large_object_is_read_in_parts(
+    bucket: Bucket, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request ends in time that all of them together would not."""
+    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)
+    large = bytes(range(256)) * (10 << 10)
+    answers.say(Answer(body=large))
+    assert bucket.read("a") == (large, '"tag"')
+    assert b"".join(bucket.pieces("a")) == large
+    asked = [each.get("range") for each in answers.headers]
+    parts = ["bytes=0-1048575", "bytes=1048576-2097151", "bytes=2097152-2621439"]
+    assert asked == [None, *parts] * 2
+    assert {each.get("if-match") for each in answers.headers} == {None, '"tag"'}
+    for small in (b"", b"1" * (1 << 20)):
+        answers.say(Answer(body=small))
+        assert bucket.read("a")[0] == b"".join(bucket.pieces("a")) == small
+        assert len(answers.seen) == 2
+
+
+def test_google_replaces_by_the_generation(answers: Answers) -> None:
+    key = {
+        "gcs_base_url": answers.url, "disable_oauth": True, "client_email": "", "private_key": "",
+        "private_key_id": "",
+    }  # fmt: skip
+    options = {"google_service_account_key": json.dumps(key), "google_base_url": answers.url}
+    bucket = Bucket("gs://data/x", options)
+    answers.say(Answer(body=b"1", headers=(("x-goog-generation", "17"),)))
+    _, tag = bucket.read("a")
+    made = bucket.create("a", b"2")
+    assert tag == made
+    answers.say(Answer(headers=(("x-goog-generation", "18"),)))
+    assert bucket.replace("a", b"3", tag) not in (None, tag)
+    assert answers.headers[0]["x-goog-if-generation-match"] == "17"
 
 
 def test_conditions_that_do_not_hold(bucket: Bucket, answers: Answers) -> None:
@@ -115,5 +174,65 @@ def test_nobody_listens() -> None:
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(object_store, "RETRY_S", 0.3)
-        with pytest.raises(StorageError, match="can't be listed: no connection; is the store in"):
+        with pytest.raises(
+            StorageError, match="can't be listed: no connection; check the endpoint"
+        ):
             Bucket("s3://data", options).names("")
+
+
+def test_without_credentials_this_process_is_named(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the one of a command, beside those of the fabric."""
+
+    def refused(*_: object) -> None:
+        raise OSError("no answer from http://169.254.169.254/latest/api/token")
+
+    monkeypatch.setattr(obstore, "get", refused)
+    with pytest.raises(StorageError, match="AWS_… in the environment of this process, and of"):
+        bucket.read("a")
+
+
+@pytest.mark.parametrize("ignored", ["create", "replace", ""])
+def test_a_store_that_ignores_conditions(ignored: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = Bucket("s3://data/x", store=MemoryStore())
+    asked: list[str] = []
+
+    def put(key: str, data: bytes, *_: str) -> str:
+        bucket.put(key, data)
+        return "tag"
+
+    def read(key: str) -> tuple[bytes, str]:
+        asked.append(key)
+        return Bucket.read(bucket, key)
+
+    monkeypatch.setattr(bucket, "read", read)
+    if ignored:
+        monkeypatch.setattr(bucket, ignored, put)
+        with pytest.raises(StorageError, match="s3://data/x ignores conditional writes"):
+            bucket.check_conditions()
+        return
+    for _ in range(3):
+        bucket.check_conditions()
+    assert asked == [object_store.PROBE]
+    again = Bucket("s3://data/x", store=bucket._store)  # what is left of it is in nobody's way
+    again.check_conditions()
+
+
+@pytest.mark.parametrize("use", ["name", "begin again", "commit", "lead"])
+def test_a_coordinator_asks_for_conditions_first(use: str) -> None:
+    class Ignoring(Bucket):
+        def create(self, key: str, data: bytes) -> str | None:
+            self.put(key, data)
+            return "tag"
+
+    storage = ObjectStorage(bucket := Ignoring("s3://data/x", store=MemoryStore()))
+    uses: dict[str, Callable[[], object]] = {
+        "name": lambda: ObjectName(bucket, "clicks"),
+        "begin again": lambda: storage.begin_again("job-1", "job-2"),
+        "commit": lambda: storage.commit_manifest(manifest(1, 1)),
+        "lead": lambda: storage.lead("job-1", "job-1", 1),
+    }
+    with pytest.raises(StorageError, match="ignores conditional writes"):
+        uses[use]()
+    assert list(bucket.sizes("")) == [object_store.PROBE]

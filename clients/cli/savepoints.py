@@ -82,6 +82,7 @@ def show_savepoint(
     name: Name, folder: Folder = None, connect: Connect = LOCAL, token: Token = ""
 ) -> None:
     """What is in a savepoint: its plan, and what each step and task has kept."""
+    from fabric.checkpoint.places import shown
     from fabric.clients.cli.tables import moment, nodes_table, plain, show, size
 
     found = _found(name, folder, connect, token)
@@ -94,7 +95,7 @@ def show_savepoint(
         ("taken", moment(found.created_us / 1e6)),
         ("size", f"{size(found.n_bytes)} in {manifest.n_files:,} files"),
         ("written by", f"Fabric {found.release}, with {found.key_groups:,} key groups"),
-        ("folder", str(found.folder)),
+        ("folder", "" if found.folder is None else shown(found.folder)),
     ):
         typer.echo(f"{title:<11} {plain(value)}")
     typer.echo("")
@@ -139,6 +140,7 @@ def export(
     be started from the folder as from the savepoint.
     """
     from fabric.checkpoint.object_savepoints import not_exported
+    from fabric.checkpoint.places import shown
     from fabric.checkpoint.savepoints import Savepoints
     from fabric.errors import ConfigError
     from fabric.object_store import is_object_url
@@ -147,7 +149,7 @@ def export(
     assert found.folder is not None  # it was loaded
     target = to.expanduser().absolute()
     if is_object_url(found.folder):
-        raise ConfigError(not_exported(found.folder))
+        raise ConfigError(not_exported(shown(found.folder)))
     Savepoints(found.folder.parent).export(str(found.folder), target)
     typer.echo(f"{found.name} is in {target}: {found.manifest.n_files:,} files, all verified")
 

@@ -79,13 +79,15 @@ class Note:
 class StorageWork:
     """Do this with a job's checkpoints in `folder`, one after the other, and say how it went.
 
-    They are those of the job `state`: itself, or the first one of a stream with a name.
+    They are those of the job `state`: itself, or the first one of a stream with a name. `epoch` is
+    that of the coordinator that wants it.
     """
 
     job_id: str
     folder: str
     state: str
-    work: WriteManifest | Verify | ExportSavepoint | RemoveCheckpoints | RemoveJob
+    work: Work
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +221,17 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Load a manifest and read all its files; answer: `verified` or `not_verified`."""
+    """Load a manifest and read all its files; answer: `verified` or `not_verified`.
+
+    From then on no coordinator that led before can make a checkpoint of the job be there.
+    """
 
     checkpoint: int
     seal: Seal
+
+
+Work = WriteManifest | Verify | ExportSavepoint | RemoveCheckpoints | RemoveJob
+"""What is done in storage, in order."""
 
 
 @dataclass(frozen=True, slots=True)

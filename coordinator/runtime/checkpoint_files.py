@@ -75,6 +75,7 @@ class CheckpointFiles:
                 failpoints.reach("checkpoint.stored")
                 return ManifestWritten(job_id, manifest.checkpoint, seal)
             case Verify(checkpoint=number, seal=seal):
+                storage.lead(state, job_id, work.epoch)
                 manifest = storage.load(state, number, seal)
                 storage.verify(manifest)
                 failpoints.reach("checkpoint.verified")
@@ -84,9 +85,9 @@ class CheckpointFiles:
                 return SavepointWritten(job_id, number, name, kept)
             case RemoveCheckpoints(keep=keep, below=below):
                 failpoints.reach("checkpoint.removing")
-                storage.retain(state, keep, below)
+                storage.retain(state, keep, below, job_id)
             case RemoveJob():
-                storage.remove_job(state)
+                storage.remove_job(state, job_id)
         return None
 
 

@@ -39,7 +39,9 @@ from fabric.coordinator.submit.upgrades import Upgrade, upgrade
 from fabric.errors import ConfigError, DataError, FabricError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Sink, StreamScan, Watermark
+from fabric.telemetry.logs import logger
 
+_log = logger("fabric.coordinator")
 ON_EXISTING = ("continue", "new", "fail")
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
 """Kinds of nodes that keep a position, and no state of keys."""
@@ -122,12 +124,12 @@ class Found:
             self.held.write(replace(self.held.record, sinks=sinks))
         storage = storage_at(self.root)
         self.undo = (
-            partial(storage.remove_job, state) if self.is_new
-            else partial(storage.remove, state, number)
+            partial(storage.remove_job, state, self.job) if self.is_new
+            else partial(storage.remove, state, number, self.job)
         )  # fmt: skip
         made, seal = savepoints_at(self.root).adopt(
             self.source or manifest, found.paths, job=state, checkpoint=number,
-            nodes=node_records(graph), wall_us=manifest.wall_us,
+            nodes=node_records(graph), wall_us=manifest.wall_us, owner=self.job,
         )  # fmt: skip
         before = [
             replace(p, handles=tuple((found.paths[node] or node, h) for node, h in p.handles))
@@ -209,12 +211,10 @@ class StreamNames:
             )
             yield found
         except BaseException:
-            if found is not None and found.undo is not None:
-                with suppress(FabricError):  # the first error is the one to tell
-                    found.undo()
-            if held.record != before:
-                held.write(before) if before is not None else held.drop()
-            held.close()
+            try:
+                _undo(held, before, found)
+            finally:
+                held.close()
             raise
         with self._lock:
             self._held[found.job] = held
@@ -246,6 +246,24 @@ class StreamNames:
             for held in self._held.values():
                 held.close()
             self._held.clear()
+
+
+def _undo(held: HeldName | ObjectName, before: NameRecord | None, found: Found | None) -> None:
+    """Have all as it was before a start that failed, unless another start has the name now.
+
+    What can't be undone is logged: the error of the start is the one to tell.
+    """
+    steps = [] if found is None or found.undo is None else [found.undo]
+    if held.record != before:
+        steps.append(held.drop if before is None else partial(held.write, before))
+    for step in steps:
+        try:
+            if not held.is_held():
+                _log.warning("another start has the stream now", stream=held.name)
+                return
+            step()
+        except FabricError as error:
+            _log.warning("a failed start is not undone", stream=held.name, error=str(error))
 
 
 def look_at(asked: pb.StreamName, config: CheckpointConfig) -> Found:
@@ -366,8 +384,11 @@ def _upgrade_text(asked: pb.StreamName) -> str:
 
 
 def _content(manifest: Manifest) -> set[object]:
-    """What is in a checkpoint, whatever its nodes are called."""
-    return {(task.task, task.files, task.positions) for task in manifest.tasks}
+    """What is in a checkpoint, whatever its nodes are called, and wherever its files lie."""
+    return {
+        (t.task, tuple((f.name, f.n_bytes, f.crc32c) for f in t.files), t.positions)
+        for t in manifest.tasks
+    }
 
 
 def _tell(origin: pb.StreamOrigin, manifest: Manifest, savepoint: Savepoint | None) -> None:

@@ -110,7 +110,7 @@ class CheckpointCopies:
             return False
         if not self._is_same(key, record, n_bytes, crc.value):
             return False
-        if record.content:
+        if record.is_shared:
             _link(path, to)
         else:
             shutil.copyfile(path, to)

@@ -21,6 +21,8 @@ FINAL = (1 << 63) - 1
 """In place of a checkpoint's number: what stands for all that are to come, its task has ended."""
 INFLIGHT = "#inflight"
 """After the path of an edge: its rows in flight, which a task had not worked on at a barrier."""
+OWN = "own-"
+"""What the content of a file begins with that is of one task's snapshot alone, in a store."""
 BYTES_MAX = (1 << 50) - 1
 """Of one file: all of a checkpoint together stay below 2**63."""
 GROUPS_MAX = 1 << 31
@@ -33,6 +35,8 @@ _CRC_END = 1 << 32
 @dataclass(frozen=True, slots=True)
 class FileRecord:
     """One file of a snapshot; `content` names the bytes of one that never changes, for ever.
+
+    In an object store, that of a file of one task's snapshot alone tells it from all others.
 
     >>> FileRecord("../x", 1, 0)
     Traceback (most recent call last):
@@ -51,6 +55,11 @@ class FileRecord:
             raise DataError(
                 f"file {self.name} can't have {self.n_bytes} bytes of checksum {self.crc32c}"
             )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other checkpoints may have it, too: it is immutable, and known by its content."""
+        return bool(self.content) and not self.content.startswith(OWN)
 
 
 @dataclass(frozen=True, slots=True)

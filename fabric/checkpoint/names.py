@@ -107,6 +107,10 @@ class HeldName:
             self._files.sync(self._path.parent)
         self.record = None
 
+    def is_held(self) -> bool:
+        """Whether nobody else has it: the system keeps the lock until `close`."""
+        return self._lock >= 0
+
     def close(self) -> None:
         """Let others have the name; may be called again."""
         lock, self._lock = self._lock, -1

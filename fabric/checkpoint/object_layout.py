@@ -2,10 +2,14 @@
 
     <job>/POINTER                                    the newest checkpoint, who may write the next
          /manifests/00000000000000000007             names all of checkpoint 7
-         /tasks/00000000000000000007/<node>.3.1/…    files of node, task 3, attempt 1, for it alone
+         /tasks/00000000000000000007/<node>.3.1.<random>/…   files of task 3, attempt 1, alone
          /shared/7-<content>-<bytes>-<crc32c>        immutable files, first stored for checkpoint 7
     .names/…                                         named streams, see `object_names.py`
     .savepoints/…                                    see `object_savepoints.py`
+
+Each start of a stream counts its attempts anew, and one that was taken for dead may still store. So
+what a task has alone lies below a random name, which is part of its `content` in the manifest:
+nobody writes over, or removes, what another one has stored.
 
 A store has no hard links: what would be a link is a reference by name. The number in the name of a
 shared object, which is part of its `content` in the manifest, says since when it can be referred
@@ -28,7 +32,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.checksum import RunningCrc32c, crc32c
 from fabric.checkpoint.folder import SHARED, plain, task_folder
 from fabric.checkpoint.local_copies import CheckpointCopies
-from fabric.checkpoint.manifest import FINAL, FileRecord, TaskSnapshot, check_file_name
+from fabric.checkpoint.manifest import FINAL, OWN, FileRecord, TaskSnapshot, check_file_name
 from fabric.errors import DataError, FabricError, InternalError, NotFoundError, StorageError
 from fabric.object_store import Bucket
 
@@ -36,6 +40,7 @@ POINTER, MANIFESTS, TASKS = "POINTER", "manifests", "tasks"
 AT_ONCE = 8
 """Requests of one snapshot, or of one check, at a time."""
 _PENDING_MAX = 4 * AT_ONCE
+_OWN = re.compile(OWN + "([0-9a-f]{16})")
 _CONTENT = re.compile(r"\d{1,19}-[a-z0-9_~\-]{1,128}")
 _NAME = re.compile(r"(\d{1,19})-(.+)-(\d+)-([0-9a-f]{8})")
 _PIECE = 4 << 20
@@ -49,7 +54,7 @@ def manifest_key(job: str, checkpoint: int) -> str:
 
 
 def task_prefix(job: str, checkpoint: int, task: TaskSnapshot) -> str:
-    """Below it are the files that a task has stored for one checkpoint."""
+    """What the keys of the files begin with that a task has stored for one checkpoint alone."""
     folder = task_folder(task.node, task.task, task.attempt)
     return f"{plain(job)}/{TASKS}/{checkpoint:020}/{folder}"
 
@@ -62,8 +67,19 @@ def shared_key(job: str, record: FileRecord) -> str:
 
 
 def file_key(job: str, prefix: str, record: FileRecord) -> str:
-    """Where a file of a snapshot is, whose own ones lie below `prefix`."""
-    return shared_key(job, record) if record.content else f"{prefix}/{record.name}"
+    """Where a file of a snapshot is; the keys of those of one task alone begin with `prefix`."""
+    if record.is_shared:
+        return shared_key(job, record)
+    if not record.content:
+        return f"{prefix}/{record.name}"
+    if (found := _OWN.fullmatch(record.content)) is None:
+        raise DataError(f"{record.content[:80]!r} is not the content of an object of a store")
+    return f"{prefix}.{found[1]}/{record.name}"
+
+
+def own_content() -> str:
+    """The content of files of one snapshot alone, which no other one has."""
+    return f"{OWN}{secrets.token_hex(8)}"
 
 
 def parse_shared(name: str) -> tuple[int, str, int, int] | None:
@@ -118,6 +134,7 @@ class ObjectWriter:
         self._bucket, self._job, self._checkpoint, self._name = bucket, job, checkpoint, name
         self._copies = copies
         self._prefix = f"{plain(job)}/{TASKS}/{checkpoint:020}/{self._name}"
+        self._own = own_content()
         self._records: dict[str, FileRecord | Future[FileRecord]] = {}
         self._known: dict[str, FileRecord] | None = None
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"objects {self._name}")
@@ -128,7 +145,8 @@ class ObjectWriter:
         self._check(name)
         view = memoryview(data).cast("B")
         # What a task that has ended leaves is in all later checkpoints, so it is shared.
-        content = f"{FINAL}-{secrets.token_hex(8)}" if self._checkpoint == FINAL else ""
+        is_final = self._checkpoint == FINAL
+        content = f"{FINAL}-{secrets.token_hex(8)}" if is_final else self._own
         record = FileRecord(name, len(view), crc32c(view), content)
         key = file_key(self._job, self._prefix, record)
         self._add(name, lambda: self._stored(key, view, record))
@@ -182,7 +200,8 @@ class ObjectWriter:
         """Remove what was written; again is fine."""
         if self._open or self._records:
             self._close()
-            keys = [f"{self._prefix}/{name}" for name in self._records]
+            own = [FileRecord(name, 0, 0, self._own) for name in self._records]
+            keys = [file_key(self._job, self._prefix, record) for record in own]
             self._records.clear()
             with suppress(FabricError):  # what can't be removed now goes with its checkpoint
                 self._bucket.remove(keys)

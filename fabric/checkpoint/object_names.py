@@ -75,6 +75,7 @@ class ObjectName:
     ) -> None:  # fmt: skip
         self.name = check_stream_name(name)
         stem = f"{NAMES}/{plain(name)}"
+        bucket.check_conditions()
         self._bucket, self._path, self._lease_key = bucket, f"{stem}.json", f"{stem}.lease"
         self._ended = threading.Event()
         self._lease = Lease(secrets.token_hex(8), os.getpid(), socket.gethostname(), _space())
@@ -111,6 +112,10 @@ class ObjectName:
         self._bucket.remove([self._path])
         self._tag, self.record = "", None
 
+    def is_held(self) -> bool:
+        """Whether nobody else has taken it over, by what the store says now."""
+        return _read_lease(self._bucket, self._lease_key)[0].token == self._lease.token
+
     def close(self) -> None:
         """Let others have the name; may be called again."""
         if not self._ended.is_set():
@@ -126,6 +131,8 @@ class ObjectName:
         if (tag := self._bucket.create(self._lease_key, data)) is not None:
             return tag
         there, seen = _read_lease(self._bucket, self._lease_key)
+        if there.token == self._lease.token:  # the answer to the first try was lost
+            return seen
         if not (there.is_over or take_over):
             for _ in range(round(LEASE_S / RENEW_S)):
                 sleep(RENEW_S)

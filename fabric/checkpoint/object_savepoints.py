@@ -32,6 +32,7 @@ from fabric.checkpoint.object_layout import (
     check_object,
     each_at_once,
     file_key,
+    own_content,
     shared_key,
     task_prefix,
 )
@@ -69,8 +70,8 @@ class ObjectSavepoints:
             (before, self._own(made, task, file))
             for task in made.manifest.tasks
             for file in task.files
-            if not file.content
-            for before in [f"{_prefix(made.manifest, task)}/{file.name}"]
+            if not file.is_shared
+            for before in [file_key(made.manifest.job, _prefix(made.manifest, task), file)]
         ]
         self._copy(pairs)
         if self._bucket.create(key, encode_savepoint(made)) is None and not self._there(key, made):
@@ -145,8 +146,13 @@ class ObjectSavepoints:
         nodes: tuple[NodeRecord, ...],
         epoch: int = 0,
         wall_us: int,
+        owner: str = "",
     ) -> tuple[Manifest, Seal]:
-        """Make a checkpoint of a job out of another or a savepoint; see `Savepoints.adopt`."""
+        """Make a checkpoint of a job out of another or a savepoint; see `Savepoints.adopt`.
+
+        The job `owner` starts from it. `FencedError`: another start has the state now, and nothing
+        of that is removed.
+        """
         if isinstance(source, Savepoint) and source.key_groups != N_KEY_GROUPS:
             raise DataError(
                 f"the savepoint {source.name!r} has {source.key_groups} key groups, this Fabric "
@@ -155,9 +161,12 @@ class ObjectSavepoints:
         old = source if isinstance(source, Manifest) else source.manifest
         used = moved(old.tasks, paths, {node.path for node in nodes})
         self._verify(source, (task for task, _ in used))
+        own, is_same = own_content(), old.job == job
         tasks = tuple(
-            new if old.job == job
-            else replace(new, files=tuple(_renumbered(file, checkpoint) for file in new.files))
+            replace(new, files=tuple(
+                file if is_same and file.is_shared else _adopted(file, checkpoint, own)
+                for file in new.files
+            ))
             for _, new in used
         )  # fmt: skip
         manifest = Manifest(
@@ -171,10 +180,10 @@ class ObjectSavepoints:
         ]
         try:
             self._copy([(before, after) for before, after in pairs if before != after])
-            return manifest, self._storage.commit_manifest(manifest)
+            return manifest, self._storage.commit_manifest(manifest, owner)
         except BaseException:
             with suppress(FabricError):  # the first error is the one to tell
-                self._storage.remove(job, checkpoint)
+                self._storage.remove(job, checkpoint, owner)
             raise
 
     # ---- inside
@@ -215,7 +224,9 @@ class ObjectSavepoints:
         if isinstance(source, Manifest):
             return file_key(source.job, _prefix(source, task), file)
         return (
-            shared_key(source.manifest.job, file) if file.content else self._own(source, task, file)
+            shared_key(source.manifest.job, file)
+            if file.is_shared
+            else self._own(source, task, file)
         )
 
     def _verify(self, source: Savepoint | Manifest, tasks: Iterable[TaskSnapshot]) -> None:
@@ -228,7 +239,8 @@ class ObjectSavepoints:
             pass
 
     def _check_shared(self, manifest: Manifest) -> None:
-        wanted = {shared_key(manifest.job, f) for t in manifest.tasks for f in t.files if f.content}
+        files = [file for task in manifest.tasks for file in task.files if file.is_shared]
+        wanted = {shared_key(manifest.job, file) for file in files}
         if wanted:
             there = self._bucket.sizes(next(iter(wanted)).rpartition("/")[0])
             if missing := wanted.difference(there):
@@ -239,10 +251,10 @@ def _prefix(manifest: Manifest, task: TaskSnapshot) -> str:
     return task_prefix(manifest.job, manifest.checkpoint, task)
 
 
-def _renumbered(file: FileRecord, checkpoint: int) -> FileRecord:
-    """The record of an immutable file in another job, first stored for that checkpoint."""
-    if not file.content:
-        return file
+def _adopted(file: FileRecord, checkpoint: int, own: str) -> FileRecord:
+    """The record of a file in another job, first stored for that checkpoint."""
+    if not file.is_shared:
+        return replace(file, content=own)
     content = file.content.partition("-")[2]
     return replace(file, content=f"{checkpoint}-{content}")
 

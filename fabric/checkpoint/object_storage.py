@@ -29,7 +29,7 @@ from fabric.checkpoint.object_layout import (
     shared_key,
     task_prefix,
 )
-from fabric.checkpoint.pointer import claim, commit, read_pointer, write_pointer
+from fabric.checkpoint.pointer import claim, commit, lead, read_pointer, write_pointer
 from fabric.errors import DataError, InternalError, NotFoundError
 from fabric.object_store import Bucket
 
@@ -66,6 +66,7 @@ class ObjectStorage:
         FencedError
             Another coordinator, or another start of the stream, has taken over.
         """
+        self.bucket.check_conditions()
         self._check_there(manifest)
         return commit(self.bucket, manifest, owner)
 
@@ -86,11 +87,23 @@ class ObjectStorage:
 
         From here on the job `owner` writes the checkpoints, and no earlier start does.
         """
+        self.bucket.check_conditions()
         pointer = claim(self.bucket, job, owner)
         names = self.bucket.names(f"{plain(job)}/{TASKS}")[0]
         numbers = [int(name) for name in names if name.isdecimal()]
         found = [pointer.checkpoint, *self._manifests(job), *numbers]
         return max((number for number in found if number != FINAL), default=0)
+
+    def lead(self, job: str, owner: str, epoch: int) -> None:
+        """Have no coordinator before that of `epoch`, and no other start, write checkpoints.
+
+        Raises
+        ------
+        FencedError
+            A newer coordinator, or another start of the stream, has taken over.
+        """
+        self.bucket.check_conditions()
+        lead(self.bucket, job, owner, epoch)
 
     def verify(self, manifest: Manifest) -> None:
         """Read every file; an error names the first that is missing or differs."""
@@ -119,29 +132,44 @@ class ObjectStorage:
         """The jobs that have something there, by name."""
         return [name for name in self.bucket.names("")[0] if name not in (NAMES, SAVEPOINTS)]
 
-    def retain(self, job: str, keep: Collection[int], below: int) -> None:
-        """Remove the checkpoints below `below` that are not to be kept, whole or half."""
-        pointer, tag = read_pointer(self.bucket, job)
-        doomed = [n for n in self._manifests(job) if n < below and n not in keep]
-        self.bucket.remove(manifest_key(job, number) for number in doomed)
-        for name in self.bucket.names(f"{plain(job)}/{TASKS}")[0]:
-            if name.isdecimal() and int(name) < below and int(name) not in keep:
-                self.bucket.remove(self.bucket.sizes(f"{plain(job)}/{TASKS}/{name}"))
-        self._remove_unnamed(job, pointer.checkpoint, tag)
+    def retain(self, job: str, keep: Collection[int], below: int, owner: str = "") -> None:
+        """Remove the checkpoints below `below` that are not to be kept, whole or half.
 
-    def remove(self, job: str, checkpoint: int) -> None:
-        """Remove one checkpoint, if it is there."""
-        self.bucket.remove([manifest_key(job, checkpoint)])
-        self.bucket.remove(self.bucket.sizes(f"{plain(job)}/{TASKS}/{checkpoint:020}"))
+        Nothing, when another start than the job `owner` has the state now. That is read after the
+        keys, and who takes the state over gives no number that is there already: so whatever it
+        writes meanwhile is not among those keys.
+        """
+        doomed = [n for n in self._manifests(job) if n < below and n not in keep]
+        half = [
+            key
+            for name in self.bucket.names(f"{plain(job)}/{TASKS}")[0]
+            if name.isdecimal() and int(name) < below and int(name) not in keep
+            for key in self.bucket.sizes(f"{plain(job)}/{TASKS}/{name}")
+        ]
         pointer, tag = read_pointer(self.bucket, job)
+        if pointer.is_of(owner):
+            self.bucket.remove(manifest_key(job, number) for number in doomed)
+            self.bucket.remove(half)
+            self._remove_unnamed(job, pointer.checkpoint, tag)
+
+    def remove(self, job: str, checkpoint: int, owner: str = "") -> None:
+        """Remove one checkpoint, if it is there and the job `owner` still has the state."""
+        doomed = [manifest_key(job, n) for n in self._manifests(job) if n == checkpoint]
+        doomed += self.bucket.sizes(f"{plain(job)}/{TASKS}/{checkpoint:020}")
+        pointer, tag = read_pointer(self.bucket, job)
+        if not pointer.is_of(owner):
+            return
+        self.bucket.remove(doomed)
         if pointer.checkpoint == checkpoint:  # or that number could not be written again
             left = max((n for n in self._manifests(job) if n < checkpoint), default=0)
             back = replace(pointer, checkpoint=left, n_bytes=0, crc32c=0)
             tag = write_pointer(self.bucket, job, back, tag)
         self._remove_unnamed(job, pointer.checkpoint, tag)
 
-    def remove_job(self, job: str) -> None:
-        """Remove all of a job but what savepoints refer to."""
+    def remove_job(self, job: str, owner: str = "") -> None:
+        """Remove all of a job but what savepoints refer to, if `owner` still has the state."""
+        if not read_pointer(self.bucket, job)[0].is_of(owner):
+            return
         below = plain(job)
         self.bucket.remove(manifest_key(job, number) for number in self._manifests(job))
         self.bucket.remove([f"{below}/{POINTER}"])
@@ -191,7 +219,7 @@ class ObjectStorage:
             return
         job = plain(manifest.job)
         found = self.bucket.sizes(f"{job}/{TASKS}/{manifest.checkpoint:020}")
-        if any(file.content for _, file in files):
+        if any(file.is_shared for _, file in files):
             found |= self.bucket.sizes(f"{job}/{SHARED}")
         for key, file in files:
             if (n_bytes := found.get(key)) is None:
@@ -220,4 +248,4 @@ class ObjectStorage:
             savepoint = decode_savepoint(data, f"{RECORDS}/{name}").manifest
             manifests += [savepoint] if savepoint.job == job else []
         for manifest in manifests:
-            yield from (file for task in manifest.tasks for file in task.files if file.content)
+            yield from (file for task in manifest.tasks for file in task.files if file.is_shared)

@@ -8,11 +8,15 @@ One job: `JobPointer` and `commit`, which makes a checkpoint be there by conditi
 Each write is refused when somebody else wrote meanwhile. A coordinator that was deposed, at
 whatever step, finds the claim of the newer one: it changes neither the pointer nor a manifest of
 that one. A manifest that is above the pointer is nobody's, and is replaced. Clocks play no part.
+Who takes a job over claims it with `lead` before it does anything else: from there on the one
+before commits nothing any more.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
@@ -20,9 +24,11 @@ from fabric.checkpoint.codec import decode, encode, seal_of
 from fabric.checkpoint.folder import plain
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.checkpoint.object_layout import POINTER, manifest_key
-from fabric.errors import DataError, FencedError, InternalError, NotFoundError
+from fabric.errors import DataError, FencedError, InternalError, NotFoundError, StorageError
 
 VERSION = 1
+TRIES_MAX, PAUSE_S = 10, 0.1
+"""How often a pointer is claimed that others change meanwhile, and the pause between."""
 
 
 class ConditionalStore(Protocol):
@@ -50,6 +56,10 @@ class JobPointer:
     checkpoint: int = 0
     n_bytes: int = 0
     crc32c: int = 0
+
+    def is_of(self, owner: str) -> bool:
+        """Whether the job `owner` may write here; an empty one: whoever asks."""
+        return not owner or not self.owner or owner == self.owner
 
     def encode(self) -> bytes:
         """As it is stored."""
@@ -96,11 +106,18 @@ def write_pointer(store: ConditionalStore, job: str, pointer: JobPointer, tag: s
 
 def claim(store: ConditionalStore, job: str, owner: str) -> JobPointer:
     """Have `owner` run the state of `job` from now on, and nobody else write its checkpoints."""
-    while True:
-        pointer, tag = read_pointer(store, job)
-        claimed = replace(pointer, owner=owner, epoch=0)
-        if claimed == pointer or _replaced(store, job, claimed, tag) is not None:
-            return claimed
+    return _changed(store, job, lambda pointer: replace(pointer, owner=owner, epoch=0))[0]
+
+
+def lead(store: ConditionalStore, job: str, owner: str, epoch: int) -> JobPointer:
+    """Have the coordinator of `epoch` write the checkpoints for `owner`, and no older one.
+
+    Raises
+    ------
+    FencedError
+        A newer one, or another start of the stream, has taken over.
+    """
+    return _led(store, job, owner, epoch)[0]
 
 
 def commit(store: ConditionalStore, manifest: Manifest, owner: str = "") -> Seal:
@@ -114,7 +131,7 @@ def commit(store: ConditionalStore, manifest: Manifest, owner: str = "") -> Seal
         The checkpoint is there, and says another thing.
     """
     data, job = encode(manifest), manifest.job
-    pointer, tag = _claimed(store, manifest, owner)
+    pointer, tag = _led(store, job, owner, manifest.epoch)
     _put_manifest(store, manifest, data, pointer.checkpoint)
     seal = seal_of(data)
     if manifest.checkpoint >= pointer.checkpoint:
@@ -126,18 +143,33 @@ def commit(store: ConditionalStore, manifest: Manifest, owner: str = "") -> Seal
     return seal
 
 
-def _claimed(store: ConditionalStore, manifest: Manifest, owner: str) -> tuple[JobPointer, str]:
-    """The pointer, once it says that who writes `manifest` leads; `FencedError`: another does."""
-    while True:
-        pointer, tag = read_pointer(store, manifest.job)
-        is_other = owner and pointer.owner and owner != pointer.owner
-        if is_other or (manifest.epoch and pointer.epoch > manifest.epoch):
-            raise FencedError(_fenced(manifest.job, pointer))
-        mine = replace(pointer, owner=owner or pointer.owner, epoch=manifest.epoch)
-        if mine == pointer and tag:
-            return mine, tag
-        if (now := _replaced(store, manifest.job, mine, tag)) is not None:
-            return mine, now
+def _led(store: ConditionalStore, job: str, owner: str, epoch: int) -> tuple[JobPointer, str]:
+    """The pointer and its tag, once it says that this coordinator leads."""
+
+    def mine(pointer: JobPointer) -> JobPointer:
+        if not pointer.is_of(owner) or (epoch and pointer.epoch > epoch):
+            raise FencedError(_fenced(job, pointer))
+        return replace(pointer, owner=owner or pointer.owner, epoch=epoch)
+
+    return _changed(store, job, mine)
+
+
+def _changed(
+    store: ConditionalStore, job: str, change: Callable[[JobPointer], JobPointer]
+) -> tuple[JobPointer, str]:
+    """The pointer and its tag, once it is as `change` makes it of what is there."""
+    for _ in range(TRIES_MAX):
+        pointer, tag = read_pointer(store, job)
+        wanted = change(pointer)
+        if wanted == pointer and tag:
+            return wanted, tag
+        if (now := _replaced(store, job, wanted, tag)) is not None:
+            return wanted, now
+        time.sleep(PAUSE_S)
+    raise StorageError(
+        f"the pointer to the checkpoints of {job} was changed by others {TRIES_MAX} times in a "
+        "row; do several coordinators run this job, or does the store refuse every If-Match?"
+    )
 
 
 def _replaced(store: ConditionalStore, job: str, pointer: JobPointer, tag: str) -> str | None:
@@ -171,5 +203,5 @@ def _fenced(job: str, pointer: JobPointer) -> str:
     return (
         f"the checkpoints of {job} are written by {who} now"
         + (f", for {pointer.owner}" if pointer.owner else "")
-        + "; this one leads no more, and writes none"
+        + "; this coordinator has been superseded and can no longer write checkpoints"
     )

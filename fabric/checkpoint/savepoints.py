@@ -196,6 +196,7 @@ class Savepoints:
         nodes: tuple[NodeRecord, ...],
         epoch: int = 0,
         wall_us: int,
+        owner: str = "",
     ) -> tuple[Manifest, Seal]:
         """Make a checkpoint of a job out of a savepoint, or of a checkpoint under the root.
 

@@ -43,9 +43,10 @@ from fabric.errors import InternalError
 class FolderStorage:
     """Checkpoints by job and number, in a folder: numbers rise, and none is used twice.
 
-    `root` is the same folder for all agents and the coordinator. Raises `StorageError` when the
-    world refuses (full, read-only, not there), and `DataError` or `NotFoundError` when what it
-    holds is not what was stored.
+    `root` is the same folder for all agents and the coordinator. A folder can't tell whether the
+    job that is an `owner` may still write: the lock of its name and the metadata store do. Raises
+    `StorageError` when the world refuses (full, read-only, not there), and `DataError` or
+    `NotFoundError` when what it holds is not what was stored.
     """
 
     def __init__(self, root: Path, files: Files | None = None) -> None:
@@ -69,10 +70,7 @@ class FolderStorage:
         return FolderWriter(self._root, own, folder.parent / SHARED, self._files, above)
 
     def commit_manifest(self, manifest: Manifest, owner: str = "") -> Seal:
-        """Make a checkpoint be there; durable when it returns, again is fine.
-
-        A folder can't tell whether the job `owner` may still write: the metadata store does.
-        """
+        """Make a checkpoint be there; durable when it returns, again is fine."""
         folder = checkpoint_folder(self._root, manifest.job, manifest.checkpoint)
         data = encode(manifest)
         with writing(self._root, folder / MANIFEST):
@@ -111,6 +109,9 @@ class FolderStorage:
             with writing(self._root, folder):
                 self._remove_checkpoint(checkpoint_folder(self._root, job, FINAL))
         return max((number for number in found if number != FINAL), default=0)
+
+    def lead(self, job: str, owner: str, epoch: int) -> None:
+        """Nothing: a coordinator that was deposed is kept off by the metadata store alone."""
 
     def _where(self, job: str, checkpoint: int) -> str:
         path = checkpoint_folder(self._root, job, checkpoint) / MANIFEST
@@ -159,7 +160,7 @@ class FolderStorage:
         apart = (NAMES, SAVEPOINTS)
         return [name for name in names if name not in apart and (self._root / name).is_dir()]
 
-    def retain(self, job: str, keep: Collection[int], below: int) -> None:
+    def retain(self, job: str, keep: Collection[int], below: int, owner: str = "") -> None:
         """Remove the checkpoints below `below` that are not to be kept, whole or half."""
         folder = self._root / plain(job)
         with writing(self._root, folder):
@@ -168,7 +169,7 @@ class FolderStorage:
                     self._remove_checkpoint(checkpoint_folder(self._root, job, checkpoint))
             self._remove_unshared(folder / SHARED)
 
-    def remove(self, job: str, checkpoint: int) -> None:
+    def remove(self, job: str, checkpoint: int, owner: str = "") -> None:
         """Remove one checkpoint, if it is there."""
         folder = self._root / plain(job)
         with writing(self._root, folder):
@@ -177,7 +178,7 @@ class FolderStorage:
                 self._remove_checkpoint(path)
             self._remove_unshared(folder / SHARED)
 
-    def remove_job(self, job: str) -> None:
+    def remove_job(self, job: str, owner: str = "") -> None:
         """Remove all of a job."""
         folder = self._root / plain(job)
         with writing(self._root, folder), suppress(FileNotFoundError):

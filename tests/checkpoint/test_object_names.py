@@ -113,3 +113,18 @@ def test_what_is_damaged_is_named(bucket: Bucket) -> None:
     bucket.put(LEASE, b"[]")
     with pytest.raises(DataError, match="lease is damaged"):
         ObjectName(bucket, "clicks")
+
+
+def test_a_lease_that_is_its_own_already(bucket: Bucket) -> None:
+    """The answer to the request that made it was lost, and a second one found it there."""
+
+    class Lost(Bucket):
+        def create(self, key: str, data: bytes) -> str | None:
+            super().create(key, data)
+            return None
+
+    lost = Lost("s3://data/x", store=MemoryStore())
+    held = ObjectName(lost, "clicks", sleep=pytest.fail)  # type: ignore[arg-type]
+    assert held.is_held()
+    assert held._write_lease(1)
+    held.close()

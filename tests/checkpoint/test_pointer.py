@@ -8,11 +8,20 @@ from collections.abc import Callable, Iterator
 import pytest
 from obstore.store import MemoryStore
 
+from fabric.checkpoint import pointer
 from fabric.checkpoint.codec import seal_of
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.checkpoint.object_layout import manifest_key
-from fabric.checkpoint.pointer import JobPointer, claim, commit, read_pointer, write_pointer
-from fabric.errors import DataError, FabricError, FencedError, InternalError
+from fabric.checkpoint.pointer import (
+    ConditionalStore,
+    JobPointer,
+    claim,
+    commit,
+    lead,
+    read_pointer,
+    write_pointer,
+)
+from fabric.errors import DataError, FabricError, FencedError, InternalError, StorageError
 from fabric.object_store import Bucket
 
 JOB = "job-1"
@@ -20,6 +29,11 @@ JOB = "job-1"
 
 def manifest(checkpoint: int, epoch: int) -> Manifest:
     return Manifest(job=JOB, checkpoint=checkpoint, epoch=epoch, run=0, wall_us=1, tasks=())
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pointer, "PAUSE_S", 0.0)
 
 
 @pytest.fixture
@@ -52,19 +66,22 @@ class Stepped:
         return made
 
 
-Outcome = Seal | FabricError
+Outcome = Seal | JobPointer | FabricError
+Act = Callable[[ConditionalStore], Seal | JobPointer]
 
 
-def run(
-    bucket: Bucket, given: list[Manifest], schedule: list[int]
-) -> tuple[list[Outcome], list[int]]:
-    """Commit both, one request after the other; what came of each, and whose turn each was."""
+def committing(made: Manifest) -> Act:
+    return lambda store: commit(store, made)
+
+
+def run(bucket: Bucket, given: list[Act], schedule: list[int]) -> tuple[list[Outcome], list[int]]:
+    """Do both, one request after the other; what came of each, and whose turn each was."""
     stores = [Stepped(bucket) for _ in given]
     found: dict[int, Outcome] = {}
 
     def work(number: int) -> None:
         try:
-            found[number] = commit(stores[number], given[number])
+            found[number] = given[number](stores[number])
         except FabricError as error:
             found[number] = error
         stores[number].ended = True
@@ -103,7 +120,7 @@ def schedules(try_one: Callable[[list[int]], list[int]]) -> Iterator[int]:
 @pytest.mark.parametrize(("old", "new"), [(2, 2), (2, 3), (3, 2)])
 def test_a_deposed_coordinator_never_wins(before: list[int], old: int, new: int) -> None:
     """Of epoch 1 and 2, each with a checkpoint; the one of epoch 2 is the newest in the end."""
-    given = [manifest(old, 1), manifest(new, 2)]
+    given = [committing(manifest(old, 1)), committing(manifest(new, 2))]
     deposed_first, fenced = 0, 0
 
     def try_one(schedule: list[int]) -> list[int]:
@@ -112,19 +129,19 @@ def test_a_deposed_coordinator_never_wins(before: list[int], old: int, new: int)
         for number in before:
             commit(bucket, manifest(number, 1))
         (deposed, leading), taken = run(bucket, given, schedule)
-        pointer, _ = read_pointer(bucket, JOB)
-        there = bucket.read(manifest_key(JOB, pointer.checkpoint))[0]
-        assert (pointer.n_bytes, pointer.crc32c) == (seal_of(there).n_bytes, seal_of(there).crc32c)
-        assert pointer.epoch == 2
+        found, _ = read_pointer(bucket, JOB)
+        there = bucket.read(manifest_key(JOB, found.checkpoint))[0]
+        assert (found.n_bytes, found.crc32c) == (seal_of(there).n_bytes, seal_of(there).crc32c)
+        assert found.epoch == 2
         if isinstance(deposed, Seal):  # it had written all before it was deposed
             deposed_first += 1
             if old == new:
                 assert isinstance(leading, InternalError)
                 return taken
-            assert pointer.checkpoint == max(old, new)
+            assert found.checkpoint == max(old, new)
         else:
             assert isinstance(deposed, FencedError), deposed
-            assert pointer.checkpoint == new
+            assert found.checkpoint == new
             fenced += 1
         assert leading == seal_of(bucket.read(manifest_key(JOB, new))[0]), leading
         return taken
@@ -133,6 +150,50 @@ def test_a_deposed_coordinator_never_wins(before: list[int], old: int, new: int)
     assert n_runs > 30
     assert deposed_first
     assert fenced
+
+
+@pytest.mark.parametrize("before", [[], [1]])
+def test_from_the_claim_on_a_deposed_coordinator_commits_nothing(before: list[int]) -> None:
+    """What it has committed the new one sees with its claim; after that there is nothing more."""
+    outcomes = set()
+
+    def try_one(schedule: list[int]) -> list[int]:
+        bucket = Bucket("s3://data/x", store=MemoryStore())
+        for number in before:
+            commit(bucket, manifest(number, 1))
+        given: list[Act] = [committing(manifest(2, 1)), lambda store: lead(store, JOB, "", 2)]
+        (deposed, claimed), taken = run(bucket, given, schedule)
+        assert isinstance(claimed, JobPointer)
+        assert read_pointer(bucket, JOB)[0] == claimed
+        assert claimed.epoch == 2
+        is_in = isinstance(deposed, Seal)
+        assert is_in or isinstance(deposed, FencedError)
+        assert claimed.checkpoint == (2 if is_in else max(before, default=0))
+        outcomes.add(is_in)
+        with pytest.raises(FencedError):
+            commit(bucket, manifest(3, 1))
+        return taken
+
+    assert sum(1 for _ in schedules(try_one)) > 5
+    assert outcomes == {True, False}
+
+
+def test_a_pointer_that_others_change_all_the_time(bucket: Bucket) -> None:
+    """It is given up in the end, by name."""
+
+    class Changed(Bucket):
+        def replace(self, key: str, data: bytes, tag: str) -> str | None:
+            return None
+
+    write_pointer(bucket, JOB, JobPointer(checkpoint=1), "")
+    changed = Changed("s3://data/x", store=bucket._store)
+    for act in (
+        lambda: claim(changed, JOB, "job-a"),
+        lambda: lead(changed, JOB, "job-a", 1),
+        lambda: commit(changed, manifest(2, 1)),
+    ):
+        with pytest.raises(StorageError, match="was changed by others 10 times in a row"):
+            act()
 
 
 def test_what_was_committed_once_is_again(bucket: Bucket) -> None:
@@ -148,7 +209,7 @@ def test_what_was_committed_once_is_again(bucket: Bucket) -> None:
 def test_an_earlier_start_of_a_stream_writes_no_more(bucket: Bucket) -> None:
     commit(bucket, manifest(1, 5), "job-a")
     assert claim(bucket, JOB, "job-b") == claim(bucket, JOB, "job-b")
-    with pytest.raises(FencedError, match="for job-b; this one leads no more"):
+    with pytest.raises(FencedError, match="for job-b; this coordinator has been superseded"):
         commit(bucket, manifest(2, 5), "job-a")
     commit(bucket, manifest(2, 1), "job-b")  # a start on another fabric, whose epochs are others
     assert read_pointer(bucket, JOB)[0].checkpoint == 2

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one request gets: `half` sends so many bytes of the body alone, then hangs up."""
+    """What one request gets: `half` sends so many bytes of the body alone, then hangs up.
+
+    A request for a part of the body gets that part.
+    """
 
     status: int = 200
     body: bytes = b""
     half: int | None = None
     silent_s: float = 0.0
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def part(self, wanted: str | None) -> tuple[int, bytes, str]:
+        """The status, bytes and ``Content-Range`` of a part of the body, or of all of it."""
+        if self.status != 200 or wanted is None:
+            return self.status, self.body, ""
+        first, last = wanted.removeprefix("bytes=").split("-")
+        part = self.body[int(first) : int(last) + 1]
+        return 206, part, f"bytes {first}-{int(first) + len(part) - 1}/{len(self.body)}"
 
 
 def refusal(status: int, code: str) -> Answer:
@@ -32,12 +44,15 @@ class Answers:
     url: str = ""
     queue: list[Answer] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    """Of each request, by names in lower case."""
     ended: threading.Event = field(default_factory=threading.Event)
 
     def say(self, *answers: Answer) -> None:
         """These come next."""
         self.queue[:] = answers
         self.seen.clear()
+        self.headers.clear()
 
 
 @contextmanager
@@ -51,16 +66,23 @@ def answering() -> Iterator[Answers]:
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             answers.seen.append(f"{self.command} {self.path}")
+            answers.headers.append({k.lower(): v for k, v in self.headers.items()})
             queue = answers.queue
             said = queue.pop(0) if len(queue) > 1 else queue[0]
             answers.ended.wait(said.silent_s)
-            self.send_response(said.status)
-            self.send_header("Content-Length", str(len(said.body)))
+            status, body, content_range = said.part(self.headers.get("Range"))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            if content_range:
+                self.send_header("Content-Range", content_range)
+            for name, value in said.headers:
+                self.send_header(name, value)
             self.send_header("ETag", '"tag"')
             self.send_header("Last-Modified", "Mon, 30 Nov 2026 00:00:00 GMT")
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(said.body if said.half is None else said.body[: said.half])
+                with suppress(ConnectionError):  # nobody wants the rest
+                    self.wfile.write(body if said.half is None else body[: said.half])
             self.close_connection = said.half is not None
 
         do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = answer

@@ -48,7 +48,7 @@ from fabric.coordinator.core.effects import (
     WriteManifest,
 )
 from fabric.coordinator.planner.stages import Key
-from fabric.errors import CancelledError, ExternalError, FabricError, InternalError
+from fabric.errors import CancelledError, ExternalError, FabricError, FencedError, InternalError
 
 
 class Checkpoints:
@@ -299,6 +299,9 @@ class Checkpoints:
         pending = self._written(checkpoint)
         if pending is None:
             return []
+        if isinstance(error, FencedError):  # what lies there now is of another: it stays
+            self._pending = None
+            return self._fail(error.at(job=self._job))
         pending.manifest = None
         effects = self._abort(error.message, now, fails=bool(self._tasks.runs))
         if not self._tasks.runs:

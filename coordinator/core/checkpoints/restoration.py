@@ -31,6 +31,7 @@ from fabric.errors import (
     DataError,
     ExternalError,
     FabricError,
+    FencedError,
     InternalError,
     NotFoundError,
     StorageError,
@@ -129,7 +130,7 @@ class Restoration:
             note = Note("CHECKPOINT IS DAMAGED, an older one is tried", where)
             return [Persist((write,)), note, *self.go_on(now)]
         self._n_tries += 1
-        if self._n_tries >= TRIES_MAX:
+        if self._n_tries >= TRIES_MAX or isinstance(error, FencedError):
             self._decided = True
             return [Fail(error.at(job=self._job))]
         self._not_before = now + min(PAUSE_MAX_S, PAUSE_S * 2 ** (self._n_tries - 1))

@@ -32,6 +32,7 @@ from fabric.coordinator.core.effects import (
     TakeBack,
     TriggerSources,
     Verify,
+    Work,
     WriteManifest,
 )
 from fabric.coordinator.core.jobs.endings import Endings
@@ -64,14 +65,14 @@ class CheckpointOrders:
                 self._registry.write(*writes)
                 return []
             case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
-                return [StorageWork(job.job_id, job.checkpoint.folder, job.state_id, wanted)]
+                return [self._work(job, wanted)]
             case ExportSavepoint():
                 kept = replace(
                     wanted, stream="" if job.origin is None else job.origin.name,
                     job_name=job.name, plan=tree(joined(job.graph)),
                     created_us=max(0, int(self._registry.wall_s(now) * 1e6)),
                 )  # fmt: skip
-                return [StorageWork(job.job_id, job.checkpoint.folder, job.state_id, kept)]
+                return [self._work(job, kept)]
             case Stopped(checkpoint=number):
                 return self._endings.stop_at(job, number, now) if job.stopping is None else []
             case Restore(manifest=manifest):
@@ -91,6 +92,10 @@ class CheckpointOrders:
                 return self._registry.note(now, event, **{**dict(fields), "job": job.job_id})
             case _:
                 return self._tell(job, stream, wanted)
+
+    def _work(self, job: Job, work: Work) -> StorageWork:
+        folder, epoch = job.checkpoint.folder, self._registry.epoch
+        return StorageWork(job.job_id, folder, job.state_id, work, epoch)
 
     def _tell(self, job: Job, stream: Stream, wanted: CheckpointEffect) -> list[Effect]:
         match wanted:

@@ -8,10 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from obstore.store import MemoryStore
 
 import fabric
+from fabric.checkpoint import places
+from fabric.checkpoint.manifest import Manifest
+from fabric.checkpoint.object_savepoints import ObjectSavepoints
+from fabric.checkpoint.object_storage import ObjectStorage
 from fabric.checkpoint.savepoints import Savepoints
 from fabric.clients.cli.main import main
+from fabric.object_store import Bucket
+from tests.checkpoint.conftest import kept
 from tests.support.local import local_fabric
 from tests.support.wait import wait_until
 
@@ -41,7 +48,7 @@ def folder(taken: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str | Path, code: int = 0) -> str:
+    def call(*arguments: object, code: int = 0) -> str:
         assert main(["savepoints", *map(str, arguments)]) == code
         told = capsys.readouterr()
         return told.out if code == 0 else told.err
@@ -126,3 +133,16 @@ def test_beside_a_running_fabric(run: Run, tmp_path: Path, monkeypatch: pytest.M
         assert "no savepoint 'kept'; there are: none" in run("show", "kept", *connect, code=1)
         assert run("list", *connect) == "no savepoints are there\n"
         assert "savepoint   kept" in run("show", tmp_path / "out")
+
+
+def test_a_savepoint_of_a_store_has_its_url(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = Bucket("s3://data/x", store=MemoryStore())
+    monkeypatch.setattr(places, "_bucket", lambda url: bucket)
+    made = Manifest(job="job-1", checkpoint=1, epoch=1, run=0, wall_us=1, tasks=())
+    ObjectStorage(bucket).commit_manifest(made)
+    ObjectSavepoints(bucket).write(kept(made, name="may"))
+    assert "folder      s3://data/x/.savepoints/" in run("show", "may", "--folder", bucket.url)
+    told = run("export", "may", tmp_path / "to", "--folder", bucket.url, code=1)
+    assert "'s3://data/x/.savepoints/" in told

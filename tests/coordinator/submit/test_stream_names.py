@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from obstore.store import MemoryStore
 
 from fabric.checkpoint.manifest import (
     FINAL,
@@ -16,11 +17,14 @@ from fabric.checkpoint.manifest import (
     TaskSnapshot,
 )
 from fabric.checkpoint.names import HeldName, NameRecord
+from fabric.checkpoint.object_savepoints import ObjectSavepoints
+from fabric.checkpoint.object_storage import ObjectStorage
 from fabric.checkpoint.storage import FolderStorage
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.submit.stream_names import StreamNames
+from fabric.coordinator.submit.stream_names import StreamNames, _content
 from fabric.errors import ConfigError, DataError, PlanError
+from fabric.object_store import Bucket
 
 SINK = NodeRecord("sink_1", "sink", '.write_stream("/out")')
 
@@ -207,3 +211,24 @@ def test_what_was_out_when_its_sink_was_dropped_is_not_owed(config: CheckpointCo
     with names.starting(asked(), config, nobody) as found:
         assert [p.state for p in found.start.pointers] == ["published"] * 3
     names.close()
+
+
+def test_a_stream_that_began_with_a_savepoint_has_its_content(tmp_path: Path) -> None:
+    """In a store the files of another job get names of their own."""
+    storage = ObjectStorage(bucket := Bucket("s3://data/x", store=MemoryStore()))
+    path = tmp_path / "of the host"
+    path.write_bytes(b"rows")
+    writer = storage.writer("job-1", 3, "a", 0, 0)
+    writer.put("own", b"1")
+    writer.link("sst", path, "db/1")
+    nodes = (NodeRecord("a", "kind", "text"),)
+    made = Manifest(
+        job="job-1", checkpoint=3, epoch=1, run=0, wall_us=1, nodes=nodes,
+        tasks=(TaskSnapshot("a", 0, 0, range(1), writer.finish()),),
+    )  # fmt: skip
+    storage.commit_manifest(made)
+    adopted, _ = ObjectSavepoints(bucket).adopt(
+        made, {"a": "a"}, job="job-2", checkpoint=1, nodes=nodes, wall_us=1
+    )
+    assert adopted.tasks != made.tasks
+    assert _content(adopted) == _content(made)

@@ -28,6 +28,7 @@ from fabric.coordinator.core.effects import (
 from fabric.errors import (
     ConfigError,
     ExternalError,
+    FencedError,
     InternalError,
     StorageError,
 )
@@ -158,6 +159,16 @@ def test_a_full_folder_fails_a_checkpoint_and_not_the_job(job: Job) -> None:
     assert effects == [NotifyAborted(2, "the disk is full"), RemoveCheckpoints((), 3)]
     job.complete(3, 30.0)
     assert job.core.newest == 3
+
+
+def test_a_deposed_start_fails_and_removes_nothing(job: Job) -> None:
+    """What lies there under its numbers is of the start that has the state now."""
+    job.take(job.core.tick(10.0))
+    job.all_ack(1, 11.0)
+    fenced = FencedError("another start has the state")
+    assert job.take(job.core.not_written(1, fenced, 12.0)) == [Fail(fenced)]
+    assert not any(isinstance(each, RemoveCheckpoints) for each in job.core.stop(13.0))
+    assert job.core.tick(1000.0) == []
 
 
 def test_failures_in_a_row_that_a_job_bears() -> None:

@@ -29,6 +29,7 @@ from fabric.coordinator.core.effects import (
 )
 from fabric.errors import (
     ExternalError,
+    FencedError,
     NotFoundError,
     StorageError,
 )
@@ -196,6 +197,15 @@ def test_without_a_whole_checkpoint_the_job_fails(job: Job) -> None:
     assert job.core.tick(100.0) == []
     job.restart()  # and it stays so
     assert isinstance(job.take(job.core.restore(0.0))[-1], Fail)
+
+
+def test_a_deposed_start_restores_nothing(job: Job) -> None:
+    job.complete(1, 10.0)
+    job.core.lost("agent 2 was lost", 20.0)
+    job.core.restore(20.0)
+    fenced = FencedError("another start has the state")
+    assert job.take(job.core.restoration.not_verified(1, fenced, 20.0)) == [Fail(fenced)]
+    assert job.core.tick(100.0) == []
 
 
 def test_a_storage_that_is_away_damages_nothing(job: Job) -> None:
