@@ -14,7 +14,7 @@ import asyncio
 import multiprocessing
 import shutil
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -177,14 +177,15 @@ def _forward(to: int, say: Any) -> None:
             waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(maxsize=64)
 
             async def send() -> None:
-                while (item := await waiting.get())[1]:
-                    await asyncio.sleep(max(0.0, item[0] - time.monotonic()))
-                    writer.write(item[1])
-                    await writer.drain()
+                with suppress(ConnectionError):  # one side has gone
+                    while (item := await waiting.get())[1]:
+                        await asyncio.sleep(max(0.0, item[0] - time.monotonic()))
+                        writer.write(item[1])
+                        await writer.drain()
                 writer.close()
 
             sending = asyncio.create_task(send())
-            while True:
+            while not sending.done():
                 data = await reader.read(1 << 18)
                 now = time.monotonic()
                 limit[0] = max(limit[0], now) + len(data) / BYTES_S

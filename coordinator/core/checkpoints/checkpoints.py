@@ -286,8 +286,7 @@ class Checkpoints:
         self._is_last = len(finals) == len(pending.acks)
         self._publishing.publish(self._completed.owed())
         effects: CheckpointEffects = [Persist(writes)]
-        if self._tasks.runs:
-            effects.append(NotifyComplete(checkpoint))
+        effects += [NotifyComplete(checkpoint)] if self._tasks.runs else []
         note = self._note(
             "checkpoint complete", checkpoint, n_bytes=pointer.n_bytes, seconds=f"{seconds:.3f}"
         )
@@ -296,8 +295,7 @@ class Checkpoints:
 
     def not_written(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
         """The storage refused the manifest; there is none."""
-        pending = self._written(checkpoint)
-        if pending is None:
+        if (pending := self._written(checkpoint)) is None:
             return []
         if isinstance(error, FencedError):  # what lies there now is of another: it stays
             self._pending = None
@@ -312,10 +310,9 @@ class Checkpoints:
         """A sink's output of a checkpoint is visible."""
         if not self._publishing.answered(checkpoint, node):
             self._refuse("checkpoint: publishing not awaited")
-            return []
-        if not self._publishing.done:
-            return []
-        return [Persist((self._completed.published(checkpoint),)), *self._advance(now)]
+        elif self._publishing.done:
+            return [Persist((self._completed.published(checkpoint),)), *self._advance(now)]
+        return []
 
     def not_published(
         self, checkpoint: int, node: str, error: FabricError, now: float
@@ -461,9 +458,9 @@ class Checkpoints:
         if self._tasks.runs:
             self._aborted.last = NotifyAborted(pending.checkpoint, reason)
             effects.append(self._aborted.last)
-        event = "checkpoint failed" if fails else "checkpoint aborted"
-        note = self._note(event, pending.checkpoint, why=reason)
-        effects += [self._removal(pending.checkpoint + 1), note]
+        note = f"checkpoint {'failed' if fails else 'aborted'}"
+        told = self._note(note, pending.checkpoint, why=reason)
+        effects += [self._removal(pending.checkpoint + 1), told]
         most, n_failures = self._config.failures_max, self._aborted.n_in_a_row
         if fails and most is not None and n_failures > most:
             message = f"{n_failures} checkpoints in a row were not completed: {reason}"
@@ -476,8 +473,8 @@ class Checkpoints:
 
     def _pause(self, pending: PendingCheckpoint, now: float) -> None:
         if self._tasks.runs:
-            config = self._config
-            planned = max(pending.begun + config.interval_s, now + config.min_pause_s)
+            begin = pending.begun + self._config.interval_s
+            planned = max(begin, now + self._config.min_pause_s)
             self._next = now if self._asked.waits else planned
 
     def _removal(self, below: int) -> RemoveCheckpoints:
