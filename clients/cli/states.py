@@ -34,7 +34,7 @@ def list_states(
 
     with open_session(connect, token) as session:
         found = session.states(job)
-    show(states_table(found), "no stream has a complete checkpoint of a state")
+    show(states_table(found), "no readable state yet")
 
 
 @state_app.command("show")
@@ -57,11 +57,12 @@ def show_state(
 
     with open_session(connect, token) as session:
         found = KeptState(session, job, path, state)
-        rows = found.get_many(_typed(found, key)) if key else found.table()
+        most = limit + 1 if limit else 0  # one more says whether there are more
+        rows = found.get_many(_typed(found, key)) if key else found.table(most)
     shown = rows.slice(0, limit) if limit else rows
     show(rows_table(shown), f"{path} keeps nothing" + (" of this key" if key else ""))
     if len(shown) < len(rows):
-        typer.echo(f"{len(shown)} of {len(rows):,} rows; --limit 0 shows all")
+        typer.echo(f"the first {len(shown)} rows; --limit 0 shows all")
 
 
 def _typed(state: KeptState, key: list[str]) -> pa.Table:

@@ -49,7 +49,11 @@ class StateWord(str):
         made._session, made._job = session, job
         return made
 
-    def __call__(self, path: str, name: str = "") -> KeptState:
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Copied or pickled it is the word alone: a session stays where it is."""
+        return str, (str(self),)
+
+    def __call__(self, path: str = "", name: str = "") -> KeptState:
         """What the step at `path` keeps by key; `name` where it keeps several states.
 
         Read as of the newest complete checkpoint, whole or by key; the job is not slowed. See
@@ -60,8 +64,16 @@ class StateWord(str):
         NotFoundError
             There is no such step or state (the error lists what there is), or no complete
             checkpoint yet.
+        TypeError
+            No step is named.
         """
         from fabric.clients.session.kept_state import KeptState  # for start-up time
+
+        if not path:
+            raise TypeError(
+                f"job.state is {str(self)!r}, a word; called, it names a step whose state is read: "
+                'job.state("counts"), job.states() lists them'
+            )
 
         return KeptState(cast("StateHost", self._session), self._job, path, name)
 

@@ -140,8 +140,8 @@ class Inventory(ABC):
         """Columns and checkpoint of one state; `NotFoundError` lists what there is."""
 
     @abstractmethod
-    def state_rows(self, path: StatePath) -> pa.Table:
-        """All rows of a state."""
+    def state_rows(self, path: StatePath, limit: int = 0) -> pa.Table:
+        """All rows of a state, or the first `limit`."""
 
     @abstractmethod
     def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:

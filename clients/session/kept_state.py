@@ -1,18 +1,18 @@
 """What a stream keeps by key, from a client: rows by key, and all of them as a DataFrame.
 
 One job: `KeptState`, the handle of one state of a job, and `StateHost`, what it asks of its
-session. Rows are those of the newest complete checkpoint: the job is not asked.
+session. Reads use the files of the newest complete checkpoint and never touch the running job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from fabric.clients.session.view import keys_of
+from fabric.clients.session.view import hashes_of, keys_of
 from fabric.errors import DataError, NotFoundError
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256
 """Keys in one request at most."""
+_OF_TABLES = ("schema", "columns")
+"""What tables of any library have, and arrays and lists have not."""
+_OF_ARRAYS = ("to_pylist", "tolist", "to_list")
+"""What gives the values of an array of any library as Python's own."""
 StatePath = tuple[str, str, str, str]
 """The elements of the Flight descriptor: "state", job, node path, state."""
 
@@ -44,8 +48,8 @@ class StateHost(Protocol):
     def states(self, job: str = "") -> list[StateFacts]:
         """The states of a job, or of all that run."""
 
-    def state_rows(self, path: StatePath) -> pa.Table:
-        """All rows."""
+    def state_rows(self, path: StatePath, limit: int = 0) -> pa.Table:
+        """All rows, or the first `limit`."""
 
     def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:
         """The rows of some keys."""
@@ -80,7 +84,7 @@ class KeptState:
     def __init__(self, session: StateHost, job: str, node: str, name: str = "") -> None:
         self._session = session
         if not name:
-            name = _only(session.states(job), job, node)
+            name = _only(session, job, node)
         self.path: StatePath = ("state", job, node, name)
         self._facts = session.state_facts(self.path)
 
@@ -112,7 +116,7 @@ class KeptState:
         """
         if len(key) != len(self.keys):
             raise DataError(
-                f"state {self.path[3]!r} of {self.path[2]!r} knows rows by "
+                f"state {self.path[3]!r} of {self.path[2]!r} is keyed by "
                 f"{', '.join(self.keys) or 'nothing'}, got {len(key)} values: {key!r:.80}"
             )
         if not key:
@@ -123,18 +127,23 @@ class KeptState:
         """The rows of many keys, in any order; a key without one is left out.
 
         `keys` are values (tuples where there are several key columns), a mapping of values by
-        column, or anything that is an Arrow table. Raises as `get` does.
+        column, or anything that is an Arrow table; one that is there twice is answered once. A
+        state without key columns answers with its row. Keys are asked for 256 at a time, and each
+        such part has the rows of the checkpoint that was the newest then: `table` has those of
+        one. Raises as `get` does.
         """
-        wanted = keys_of(_by_column(keys, self.keys), self._key_schema(), self._said())
+        if not self.keys:
+            return self.table()
+        wanted = _once(keys_of(_by_column(keys, self.keys), self._key_schema(), self._said()))
         found = [self.schema.empty_table()]
         for begin in range(0, len(wanted), AT_ONCE):
             some = wanted.slice(begin, AT_ONCE)
             found.append(self._session.state_rows_of(self.path, some).cast(self.schema))
         return pa.concat_tables(found)
 
-    def table(self) -> pa.Table:
-        """All rows, of one checkpoint."""
-        return self._session.state_rows(self.path)
+    def table(self, limit: int = 0) -> pa.Table:
+        """All rows of one checkpoint, or only `limit` of them."""
+        return self._session.state_rows(self.path, limit)
 
     def read(self) -> DataFrame:
         """All rows as a DataFrame. Any Flight client reads the same under `path`."""
@@ -150,8 +159,26 @@ class KeptState:
         return f"KeptState({', '.join(map(repr, self.path[1:]))}, keys={self.keys})"
 
 
-def _only(states: list[StateFacts], job: str, node: str) -> str:
+def first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """Rows until there are `limit`, 0: all; no more batches are asked for.
+
+    >>> rows = pa.record_batch({"n": [1, 2, 3]})
+    >>> [len(batch) for batch in first_rows([rows, rows, rows], 4)]
+    [3, 1]
+    """
+    n_left = limit
+    for batch in batches:
+        yield batch.slice(0, n_left) if limit else batch
+        n_left -= batch.num_rows
+        if limit and n_left <= 0:
+            return
+
+
+def _only(session: StateHost, job: str, node: str) -> str:
     """The one state that a step keeps."""
+    states = session.states(job)
+    if not states:  # asked for one of them, it is said why there is none
+        session.state_facts(("state", job, node, "?"))
     found = [each.path[3] for each in states if each.path[2] == node]
     if len(found) == 1:
         return found[0]
@@ -161,16 +188,29 @@ def _only(states: list[StateFacts], job: str, node: str) -> str:
             f"{node!r} of job {job} keeps several states, say which: job.state({node!r}, name), "
             f"one of {told}"
         )
-    known = ", ".join(sorted({each.path[2] for each in states}))
-    hint = f"steps that keep some: {known}" if known else "it has no complete checkpoint yet"
-    raise NotFoundError(f"job {job} keeps no state at {node[:200]!r}; {hint}", job=job)
+    known = ", ".join(sorted({each.path[2] for each in states})) or "none"
+    raise NotFoundError(
+        f"job {job} keeps no state at {node[:200]!r}; steps with state: {known}", job=job
+    )
+
+
+def _once(keys: pa.Table) -> pa.Table:
+    """Each key once."""
+    first: dict[tuple[int, int], int] = {}
+    for row, hashes in enumerate(hashes_of(keys)):
+        first.setdefault(hashes, row)
+    return keys if len(first) == len(keys) else keys.take(pa.array(first.values(), pa.int64()))
 
 
 def _by_column(keys: Any, names: list[str]) -> Any:
     """Values by key column, of values or tuples of them."""
-    if isinstance(keys, Mapping) or not isinstance(keys, list | tuple | range | set | frozenset):
+    if isinstance(keys, Mapping | str | bytes) or any(hasattr(keys, n) for n in _OF_TABLES):
         return keys
-    values = list(keys)
+    own = next((n for n in _OF_ARRAYS if hasattr(keys, n)), "")
+    try:
+        values = getattr(keys, own)() if own else list(keys)
+    except TypeError:
+        raise DataError(f"keys are values of {', '.join(names)}, got {keys!r:.80}") from None
     if len(names) == 1:
         return {names[0]: [v[0] if isinstance(v, tuple) and len(v) == 1 else v for v in values]}
     if any(not isinstance(v, tuple | list) or len(v) != len(names) for v in values):

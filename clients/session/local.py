@@ -20,8 +20,9 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.store.store import Store
 from fabric.agent.engine import Engine, Services
-from fabric.agent.kept_states import Cut, kept_states_of, serve_states
+from fabric.agent.kept_states import kept_states_of, serve_states
 from fabric.agent.runtime import AgentRuntime
+from fabric.agent.state_cuts import Cut
 from fabric.clients.dataframe.durations import Length
 from fabric.clients.job.dry_run import may_run
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
@@ -137,15 +138,15 @@ class EmbeddedSession(Session):
 
     def state_facts(self, path: StatePath) -> StateFacts:
         """See `Session`."""
-        return _facts(self._kept_states.cut(*path[1:]))
+        return self._kept_states.cuts.read(path[1:], _facts)
 
     def states(self, job: str = "") -> list[StateFacts]:
         """See `Session`."""
-        return [_facts(cut) for cut in self._kept_states.cuts(job)]
+        return [_facts(cut) for cut in self._kept_states.cuts.all(job)]
 
-    def state_rows(self, path: StatePath) -> pa.Table:
+    def state_rows(self, path: StatePath, limit: int = 0) -> pa.Table:
         """See `Session`; straight from the files of the checkpoint."""
-        return self._kept_states.table(*path[1:])
+        return self._kept_states.table(*path[1:], limit)
 
     def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:
         """See `Session`."""

@@ -23,7 +23,7 @@ import pyarrow.flight as fl
 
 from fabric.clients.dataframe.durations import Length
 from fabric.clients.job.host import LOSSLESS, Partition, partitions_of
-from fabric.clients.session.kept_state import StateFacts, StatePath
+from fabric.clients.session.kept_state import StateFacts, StatePath, first_rows
 from fabric.clients.session.session import Session
 from fabric.config import TLS
 from fabric.control import control_pb2 as pb
@@ -52,7 +52,7 @@ _READERS = 4
 _SEALED_S = 10.0
 _POLL_S = 0.005
 _STATE_TRIES = 3
-"""So often a state is read anew whose checkpoint is removed meanwhile."""
+"""Retries when the checkpoint is removed during a read."""
 
 
 class RemoteSession(Session):
@@ -124,13 +124,14 @@ class RemoteSession(Session):
         found = self._client().flights(f"state/{job}".encode())
         return [_facts(_state_path(info), info) for info in found]
 
-    def state_rows(self, path: StatePath) -> pa.Table:
+    def state_rows(self, path: StatePath, limit: int = 0) -> pa.Table:
         """See `Session`; of the newest checkpoint, if one is removed while it is read."""
         client = self._client()
         for left in reversed(range(_STATE_TRIES)):
             info = client.info(path)
             try:
-                return pa.Table.from_batches(list(client.read(info)), info.schema)
+                rows = first_rows(client.read(info), limit)
+                return pa.Table.from_batches(list(rows), info.schema)
             except NotFoundError:
                 if not left:
                     raise

@@ -114,7 +114,7 @@ class View:
         names = self.keys
         if len(key) != len(names):
             raise DataError(
-                f"view {self.name!r} knows rows by {', '.join(names)}, got {len(key)} values: "
+                f"view {self.name!r} is keyed by {', '.join(names)}, got {len(key)} values: "
                 f"{key!r:.80}"
             )
         found = self.get_many({name: [value] for name, value in zip(names, key, strict=True)},
@@ -191,8 +191,8 @@ class View:
     def _read_final(self, keys: pa.Table) -> pa.Table:
         """The job has come to its end: the rows are an ordinary dataset."""
         rows = self.read().collect().cast(self.schema)
-        wanted = set(_hashes(keys))
-        keep = [each in wanted for each in _hashes(rows.select(keys.column_names))]
+        wanted = set(hashes_of(keys))
+        keep = [each in wanted for each in hashes_of(rows.select(keys.column_names))]
         return rows.filter(pa.array(keep, pa.bool_()))
 
     def __repr__(self) -> str:
@@ -204,7 +204,7 @@ class View:
 
 
 def keys_of(keys: Any, schema: pa.Schema, what: str) -> pa.Table:
-    """Keys as a table of `schema`; `DataError` says by which columns `what` knows rows."""
+    """Keys as a table of `schema`; `DataError` says by which columns `what` is keyed."""
     try:
         if isinstance(keys, Mapping):
             return pa.table({each.name: _column(keys[each.name], each.type) for each in schema})
@@ -212,12 +212,10 @@ def keys_of(keys: Any, schema: pa.Schema, what: str) -> pa.Table:
     except (pa.ArrowException, KeyError, ValueError, TypeError, OverflowError) as error:
         told = ", ".join(f"{each.name}: {each.type}" for each in schema)
         why = f"there is no column {error}" if isinstance(error, KeyError) else error
-        raise DataError(
-            f"{what} knows rows by {told}, and the keys given are not such: {why}"
-        ) from error
+        raise DataError(f"{what} is keyed by {told}; the given keys do not match: {why}") from error
 
 
-def _hashes(keys: pa.Table) -> list[tuple[int, int]]:
+def hashes_of(keys: pa.Table) -> list[tuple[int, int]]:
     """Two hashes of each key: null equals null, NaN equals NaN, as in the view."""
     columns = [column.combine_chunks() for column in keys.columns]
     return list(zip(hash_columns(columns).tolist(), hash_columns(columns, 1).tolist(), strict=True))

@@ -83,7 +83,7 @@ class ControlService:
 
         return behave
 
-    def _answer(self, verb: Verb, request: Message) -> Awaitable[Message]:
+    async def _answer(self, verb: Verb, request: Message) -> Message:
         """The reply of whoever leads; plans have threads of their own."""
 
         def ask(asked: Message) -> Message:
@@ -93,11 +93,13 @@ class ControlService:
             return answer(self._front, verb.name, asked, verb.reply)
 
         if isinstance(request, pb.SubmitRequest | pb.RescaleRequest):
-            return self._planning.answer(ask, request)
+            return await self._planning.answer(ask, request)
         if isinstance(request, pb.DatasetRequest):
             _check_agents_word(request)
+        if isinstance(request, pb.LocateRequest) and request.states:
+            _require_agent("to read the states of streams")
         run = copy_context().run  # it knows who calls
-        return asyncio.get_running_loop().run_in_executor(self._threads, run, ask, request)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run, ask, request)
 
     async def _watches(self, request: pb.JobRequest, context: Context) -> None:
         await self._guarded(context, self._watch(request, context))
@@ -202,6 +204,13 @@ def _check_agents_word(request: pb.DatasetRequest) -> None:
         request.begin.subject = caller.claims.key_owner
     if request.HasField("view"):
         raise AuthError("only agents say where views are")
+
+
+def _require_agent(what: str) -> None:
+    """Refuse what only agents may ask, in a call that others may make for other things."""
+    caller = current()
+    if caller is not None:
+        caller.claims.require("agent", what)
 
 
 class _MessageQueue:

@@ -1,6 +1,6 @@
 """The states of streams, read from checkpoints for any Flight client, while their jobs run.
 
-    ["state", job, node path, state] ─► coordinator: newest checkpoint, plan of its stages
+    ["state", job, node path, state] ─► `Cuts`: newest checkpoint, files of each task
       ─► a dataset that no catalogue has, a partition a task ─► its file is made when it is read
     keys ─► key groups ─► the snapshots of the tasks that held them ─► rows
 
@@ -11,96 +11,32 @@ who reads the same state ten times a second has it made once a checkpoint.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from fabric._cython.shuffle.datasets.files import DatasetFolder
-from fabric.checkpoint.manifest import Manifest, Seal, TaskSnapshot
-from fabric.checkpoint.places import Storage, storage_at
+from fabric.agent.state_cuts import IDLE_S, Cut, Cuts
 from fabric.control import control_pb2 as pb
-from fabric.control.datasets import STATE
-from fabric.errors import FabricError, NotFoundError, StorageError
+from fabric.errors import FabricError, NotFoundError
 from fabric.flight.backend import Backend, FlightControl
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.io.dataset.access import DatasetFiles
 from fabric.io.dataset.views import KEPT_S
-from fabric.operators.contract import KeptState
-from fabric.operators.kept_states import KeptNode, kept_in, key_groups_of, keys_as
-from fabric.plan.codec import decode
+from fabric.operators.kept_states import keys_as
+from fabric.telemetry.logs import logger
 
 WRITER = "state"
 HELD_BYTES = 64 << 20
-"""State whose files have at most so many bytes is made readable at once; else as it is read, and
-the checkpoint may be gone by then."""
-TRIES = 3
-"""So often the newest checkpoint is looked up anew, when one is removed while it is read."""
-_PLANS_MAX = 256
-_LISTED_MAX = 1000
+"""State of at most so many bytes is made readable at once; else as it is read, and the checkpoint
+may be gone by then."""
+READS_MAX = 2
+"""So many snapshots are read at once; each may take some files of a task into memory."""
 
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A state as of one checkpoint: which files, and how they are read."""
-
-    job: str
-    checkpoint: int
-    node: KeptNode
-    state: KeptState
-    storage: Storage
-    manifest: Manifest
-
-    @property
-    def path(self) -> tuple[str, str, str, str]:
-        """The descriptor's elements."""
-        return ("state", self.job, self.node.node.path, self.state.name)
-
-    @property
-    def name(self) -> str:
-        """The dataset that it is read as."""
-        return f"{STATE}{hashlib.sha256(repr(self.path).encode()).hexdigest()[:32]}"
-
-    @property
-    def transaction(self) -> str:
-        """Of this checkpoint's rows."""
-        return f"view.{self.name}.{self.checkpoint}"
-
-    @property
-    def tasks(self) -> Sequence[TaskSnapshot]:
-        """What each task of the node had; none of those that had ended."""
-        return [each for each in self.manifest.of_node(self.node.node.path) if each.files]
-
-    def rows(self, task: TaskSnapshot) -> Iterator[pa.RecordBatch]:
-        """All rows of one task."""
-        reader = self.storage.reader(self.manifest, task)
-        with_errors = self.node.rows(self.state.name, reader, task.key_groups, task.n_bytes)
-        yield from self._read(with_errors)
-
-    def rows_of(self, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of `keys`; only the snapshots of the tasks that held them are read."""
-        groups = key_groups_of(keys)
-        for task in self.tasks:
-            mine = [i for i, group in enumerate(groups) if group in task.key_groups]
-            if mine:
-                reader = self.storage.reader(self.manifest, task)
-                own = keys.take(pa.array(mine))
-                yield from self._read(self.node.rows_of_keys(self.state.name, reader, own))
-
-    def _read(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        where = f"state {self.state.name!r} of {self.node.node.path!r} at checkpoint"
-        try:
-            yield from rows
-        except FabricError as error:
-            raise type(error)(f"{where} {self.checkpoint}: {error.message}") from error
-        except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:
-            raise StorageError(
-                f"{where} {self.checkpoint} can't be read, its files seem to be damaged: {error}"
-            ) from error
+_log = logger("fabric.agent")
 
 
 @dataclass(slots=True)
@@ -108,21 +44,32 @@ class _Made:
     """What was made of one checkpoint of a state."""
 
     cut: Cut
+    until_s: float
+    """So long its files stay."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    partitions: set[int] = field(default_factory=set)
-    passed_s: float | None = None
-    """When a newer one was asked for."""
+    n_bytes: dict[int, int] = field(default_factory=dict)
+    """Of each partition that is a file."""
+    is_gone: bool = False
+
+    def request(self, partition: int) -> DatasetRequest:
+        """One of its partitions."""
+        part = Part(self.cut.transaction, WRITER, 0)
+        return DatasetRequest(
+            name=self.cut.name, version=self.cut.checkpoint, partition=partition, parts=(part,)
+        )
 
 
 class KeptStates:
     """See `fabric.flight.backend.ServedStates`; thread-safe."""
 
     def __init__(self, control: FlightControl, files: DatasetFolder, agent_id: str) -> None:
-        self._control, self._files, self._agent_id = control, files, agent_id
+        self.cuts = Cuts(control)
+        """Which files hold them."""
+        self._files, self._agent_id = files, agent_id
+        self._reading = threading.BoundedSemaphore(READS_MAX)
         self._lock = threading.Lock()
-        self._plans: dict[bytes, dict[str, KeptNode]] = {}
-        self._manifests: dict[tuple[str, str], Manifest] = {}
         self._made: dict[str, _Made] = {}
+        self._newest: dict[str, _Made] = {}
 
     # ---- what a server asks
 
@@ -134,162 +81,110 @@ class KeptStates:
         NotFoundError
             A whole path that names no state, or there is no complete checkpoint yet.
         """
+        self.tidy(time.monotonic())
         if len(path) == 4:
-            return [self._held(*path[1:])]
-        cuts = self.cuts(path[1] if len(path) > 1 else "")
-        return [(cut.path, self._location(cut)) for cut in cuts]
+            _, job, node, state = path
+            return [self.cuts.read((job, node, state), self._held)]
+        cuts = self.cuts.all(path[1] if len(path) > 1 else "")
+        return [(cut.path, self._location(self._asked(cut))) for cut in cuts]
 
-    def _held(self, job: str, node: str, state: str) -> tuple[tuple[str, ...], pb.DatasetLocation]:
+    def _held(self, cut: Cut) -> tuple[tuple[str, ...], pb.DatasetLocation]:
         """A state whose rows can be read for a while, whatever becomes of its checkpoint."""
-        for left in reversed(range(TRIES)):
-            cut = self.cut(job, node, state)
-            location = self._location(cut)
-            if sum(task.n_bytes for task in cut.tasks) > HELD_BYTES:
-                return cut.path, location
-            try:
-                for partition in range(location.n_partitions):
-                    self.wanted(cut.transaction, partition)
-            except NotFoundError:
-                if not left:
-                    raise
-            else:
-                return cut.path, location
-        raise AssertionError("a try returns or raises")
+        made = self._asked(cut)
+        location = self._location(made)
+        left = HELD_BYTES
+        if sum(task.n_bytes for task in cut.tasks) <= left:
+            for partition in range(location.n_partitions):
+                left -= self._made_file(made, partition)
+                if left < 0:  # a few groups may be many rows
+                    break
+        return cut.path, location
 
     def get(
         self, job: str, node: str, state: str, keys: pa.Table
     ) -> tuple[pa.Schema, list[pa.RecordBatch]]:
         """The rows of `keys`, as of the newest complete checkpoint; see `ServedStates`."""
-        return self._read(
-            (job, node, state),
-            lambda cut: list(cut.rows_of(keys_as(cut.state, keys))) if len(keys) else [],
-        )
 
-    def table(self, job: str, node: str, state: str) -> pa.Table:
-        """All rows, as of the newest complete checkpoint; raises as `find` does."""
-        schema, rows = self._read(
-            (job, node, state), lambda cut: [b for task in cut.tasks for b in cut.rows(task)]
-        )
-        return pa.Table.from_batches(rows, schema)
+        def rows(cut: Cut) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+            if not len(keys):
+                return cut.state.schema, []
+            wanted = keys_as(cut.state, keys)
+            with self._reading:
+                return cut.state.schema, list(cut.rows_of(wanted))
 
-    def _read(
-        self, path: tuple[str, str, str], read: Callable[[Cut], list[pa.RecordBatch]]
-    ) -> tuple[pa.Schema, list[pa.RecordBatch]]:
-        for left in reversed(range(TRIES)):
-            cut = self.cut(*path)
-            try:
-                return cut.state.schema, read(cut)
-            except NotFoundError:
-                if not left:
-                    raise
-                self._forget(cut)
-        raise AssertionError("a try returns or raises")
+        return self.cuts.read((job, node, state), rows)
+
+    def table(self, job: str, node: str, state: str, limit: int = 0) -> pa.Table:
+        """All rows, or the first `limit`, as of the newest checkpoint; raises as `find` does."""
+
+        def rows(cut: Cut) -> pa.Table:
+            found: list[pa.RecordBatch] = []
+            n_left = limit
+            with self._reading:
+                for batch in (batch for task in cut.tasks for batch in cut.rows(task)):
+                    found.append(batch.slice(0, n_left) if limit else batch)
+                    n_left -= batch.num_rows
+                    if limit and n_left <= 0:
+                        break
+            return pa.Table.from_batches(found, cut.state.schema)
+
+        return self.cuts.read((job, node, state), rows)
 
     def wanted(self, transaction: str, partition: int) -> None:
         """A partition is about to be read: have its rows there as a file."""
         with self._lock:
             made = self._made.get(transaction)
         if made is None:
+            raise _passed()
+        try:
+            self._made_file(made, partition)
+        except NotFoundError as error:
+            if made.is_gone:
+                raise
+            self.cuts.forget(made.cut)
             raise NotFoundError(
-                "this ticket is of a checkpoint that is not read here any more; ask "
+                f"{error.message}; the checkpoint was removed while it was read: ask "
                 "get_flight_info again for the newest one"
-            )
-        with made.lock:
-            if partition in made.partitions:
-                return
-            try:
-                self._make(made.cut, partition)
-            except NotFoundError as error:
-                self._forget(made.cut)
-                raise NotFoundError(
-                    f"{error.message}; the checkpoint was removed while it was read: ask "
-                    "get_flight_info again for the newest one"
-                ) from error
-            made.partitions.add(partition)
+            ) from error
 
-    # ---- which files
-
-    def cut(self, job: str, node: str, state: str) -> Cut:
-        """A state as of the newest complete checkpoint; errors list what there is."""
-        (states,) = self._asked(job)
-        nodes = self._nodes(states)
-        if node not in nodes:
-            known = ", ".join(sorted(nodes)) or "none"
-            raise NotFoundError(
-                f"job {job} keeps no state at {node[:200]!r}; steps that keep some: {known}",
-                job=job,
-            )
-        found = nodes[node].state(state)
-        storage, manifest = self._manifest(states)
-        return Cut(job, states.checkpoint, nodes[node], found, storage, manifest)
-
-    def cuts(self, job: str = "") -> list[Cut]:
-        """All states of a job, or of all that run; of one without a checkpoint there is none."""
-        found: list[Cut] = []
-        for states in self._asked(job):
-            with suppress(FabricError):  # without a checkpoint, or one that was just removed
-                found += self._cuts(states)
-            if len(found) >= _LISTED_MAX:
-                break
-        return found
-
-    def _cuts(self, states: pb.StreamStates) -> Iterator[Cut]:
-        storage, manifest = self._manifest(states)
-        for node in self._nodes(states).values():
-            for each in node.states:
-                yield Cut(states.job_id, states.checkpoint, node, each, storage, manifest)
-
-    def _asked(self, job: str) -> list[pb.StreamStates]:
-        """Of a job, or of all that run."""
-        found = list(self._control.locate(pb.LocateRequest(job_id=job, states=True)).states)
-        if job and len(found) != 1:
-            raise NotFoundError(f"job {job} keeps no state that could be read")
-        return found
-
-    def _nodes(self, states: pb.StreamStates) -> dict[str, KeptNode]:
-        found: dict[str, KeptNode] = {}
-        for fragment in states.fragments:
-            with self._lock:
-                known = self._plans.get(fragment)
-            if known is None:
-                known = kept_in(decode(fragment).root)
-                with self._lock:
-                    if len(self._plans) >= _PLANS_MAX:
-                        self._plans.clear()
-                    self._plans[fragment] = known
-            found.update(known)
-        return found
-
-    def _manifest(self, states: pb.StreamStates) -> tuple[Storage, Manifest]:
-        if not states.checkpoint:
-            raise NotFoundError(
-                f"job {states.job_id} has no complete checkpoint yet, and its state is read from "
-                "one; wait for the first",
-                job=states.job_id,
-            )
-        storage = storage_at(states.folder)
-        key = (states.folder, states.state)
+    def tidy(self, now: float) -> None:
+        """Remove files that nobody should come for any more; `now` is monotonic."""
+        self.cuts.tidy(now)
         with self._lock:
-            known = self._manifests.get(key)
-        if known is None or known.checkpoint != states.checkpoint:
-            seal = Seal(states.seal_bytes, states.seal_crc32c)
-            known = storage.load(states.state, states.checkpoint, seal)
-            with self._lock:
-                if len(self._manifests) >= _PLANS_MAX:
-                    self._manifests.clear()
-                self._manifests[key] = known
-        return storage, known
+            for transaction, made in list(self._made.items()):
+                if made.until_s < now and made.lock.acquire(blocking=False):
+                    try:
+                        self._remove(transaction, made)
+                    finally:
+                        made.lock.release()
+
+    def _remove(self, transaction: str, made: _Made) -> None:
+        """Both locks are held. The files may be made again when they are asked for again."""
+        made.is_gone = True
+        del self._made[transaction]
+        if self._newest.get(made.cut.name) is made:
+            del self._newest[made.cut.name]
+        try:
+            self._files.keep(made.request(0), ())
+        except FabricError as error:  # a sweep removes them
+            _log.warning("files of a state stay", error=error.message)
 
     # ---- rows as files
 
-    def _location(self, cut: Cut) -> pb.DatasetLocation:
+    def _asked(self, cut: Cut) -> _Made:
+        """What is made of a cut that somebody asked for now, and will read."""
         now = time.monotonic()
         with self._lock:
-            self._made.setdefault(cut.transaction, _Made(cut))
-            old = self._passed(cut, now)
-        for made in old:
-            with suppress(FabricError):  # a sweep removes it
-                self._files.discard(made.cut.name, made.cut.transaction)
+            made = self._made.setdefault(cut.transaction, _Made(cut, now))
+            newest = self._newest.setdefault(cut.name, made)
+            if newest.cut.checkpoint < cut.checkpoint:
+                newest.until_s = now + KEPT_S
+                newest = self._newest[cut.name] = made
+            made.until_s = now + (IDLE_S if made is newest else KEPT_S)
+        return made
+
+    def _location(self, made: _Made) -> pb.DatasetLocation:
+        cut = made.cut
         n = max(1, len(cut.tasks))
         return pb.DatasetLocation(
             name=cut.name,
@@ -302,40 +197,32 @@ class KeptStates:
             replicas=1,
         )
 
-    def _passed(self, newest: Cut, now: float) -> list[_Made]:
-        """What nobody should come for any more."""
-        for made in self._made.values():
-            is_older = made.cut.name == newest.name and made.cut.checkpoint != newest.checkpoint
-            if is_older and made.passed_s is None:
-                made.passed_s = now
-        old = [m for m in self._made.values() if m.passed_s and now - m.passed_s > KEPT_S]
-        for made in old:
-            del self._made[made.cut.transaction]
-        return old
+    def _made_file(self, made: _Made, partition: int) -> int:
+        """Have a partition there as a file; returns how many bytes of rows it has."""
+        with made.lock:
+            if made.is_gone:
+                raise _passed()
+            if partition not in made.n_bytes:
+                with self._reading:
+                    made.n_bytes[partition] = self._make(made, partition)
+            made.until_s = max(made.until_s, time.monotonic() + KEPT_S)
+            return made.n_bytes[partition]
 
-    def _forget(self, cut: Cut) -> None:
-        """Its files are not there any more."""
-        with self._lock:
-            self._manifests = {
-                key: each for key, each in self._manifests.items() if each is not cut.manifest
-            }
-
-    def _make(self, cut: Cut, partition: int) -> None:
-        part = Part(cut.transaction, WRITER, 0)
-        request = DatasetRequest(
-            name=cut.name, version=cut.checkpoint, partition=partition, parts=(part,)
-        )
+    def _make(self, made: _Made, partition: int) -> int:
+        cut, n_bytes = made.cut, 0
         schema = cut.state.schema
-        writer = self._files.open_copy(request, schema)
+        writer = self._files.open_copy(made.request(partition), schema)
         try:
             writer.write(partition, pa.RecordBatch.from_pylist([], schema))
             if partition < len(cut.tasks):
                 for batch in cut.rows(cut.tasks[partition]):
                     writer.write(partition, batch)
+                    n_bytes += batch.nbytes
             writer.seal()
         except BaseException:
             writer.abandon()
             raise
+        return n_bytes
 
 
 def serve_states(control: FlightControl, datasets: DatasetFiles, agent_id: str) -> KeptStates:
@@ -349,3 +236,10 @@ def kept_states_of(backend: Backend) -> KeptStates:
     """Those that `backend` serves."""
     assert isinstance(backend.states, KeptStates)
     return backend.states
+
+
+def _passed() -> NotFoundError:
+    return NotFoundError(
+        "this ticket is of a checkpoint that is not read here any more; ask get_flight_info again "
+        "for the newest one"
+    )

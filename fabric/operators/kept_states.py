@@ -46,7 +46,9 @@ class KeptNode:
             if each.name == name:
                 return each
         known = ", ".join(each.name for each in self.states)
-        raise NotFoundError(f"{self.node.path} keeps no state {name[:80]!r}; it keeps: {known}")
+        raise NotFoundError(
+            f"{self.node.path} keeps no state {name[:80]!r}; available states: {known}"
+        )
 
     def rows(
         self, name: str, snapshot: SnapshotReader, key_groups: range, n_bytes: int = 0
@@ -67,17 +69,29 @@ class KeptNode:
                     yield _fitted(batch, state.schema)
 
     def rows_of_keys(
-        self, name: str, snapshot: SnapshotReader, keys: pa.RecordBatch
+        self,
+        name: str,
+        snapshot: SnapshotReader,
+        keys: pa.RecordBatch,
+        key_groups: range,
+        n_bytes: int = 0,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of these `keys`, all of which one task holds; only their key groups are read."""
+        """The rows of these `keys`, all of which one task holds; only their key groups are read.
+
+        `key_groups` and `n_bytes` are the task's, as for `rows`: of a large snapshot some key
+        groups are read at a time.
+        """
         state = self.state(name)
         wanted = GroupTable(keys.schema)
         wanted.upsert(keys)
         groups = sorted(set(key_groups_of(keys)))
-        found = range(groups[0], groups[-1] + 1) if groups else range(0)
-        for rows in self.rows(name, snapshot, found):
-            there = wanted.find(rows.select(list(state.keys))) >= 0
-            yield rows.filter(pa.array(there))
+        for piece in pieces(key_groups, n_bytes):
+            mine = [group for group in groups if group in piece]
+            if not mine:
+                continue
+            for rows in self.rows(name, snapshot, range(mine[0], mine[-1] + 1)):
+                there = wanted.find(rows.select(list(state.keys))) >= 0
+                yield rows.filter(pa.array(there))
 
 
 def kept_in(root: Node) -> dict[str, KeptNode]:

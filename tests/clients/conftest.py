@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.clients.job.host import Partition
+from fabric.clients.session.kept_state import StateFacts, StatePath
 from fabric.clients.session.session import Session
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
@@ -73,6 +74,18 @@ class FakeSession(Session):
         self, address: str, name: str, partition: int, keys: pa.Table, *, live: bool
     ) -> pa.Table:
         raise NotFoundError(f"there is no dataset {name!r}")
+
+    def states(self, job: str = "") -> list[StateFacts]:
+        return []
+
+    def state_facts(self, path: StatePath) -> StateFacts:
+        raise NotFoundError(f"job {path[1]} keeps no state")
+
+    def state_rows(self, path: StatePath, limit: int = 0) -> pa.Table:
+        raise NotFoundError(f"job {path[1]} keeps no state")
+
+    def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:
+        raise NotFoundError(f"job {path[1]} keeps no state")
 
     @property
     def flight_url(self) -> str:

@@ -133,6 +133,20 @@ def test_keys_belong_to_the_subject_of_the_token(
     agent.link.close()
 
 
+def test_only_agents_are_told_how_the_state_of_streams_is_read(served: Any) -> None:
+    asked = pb.LocateRequest(states=True)
+    for scope in ("read", "write", "submit"):
+        with (
+            closing(GrpcControl(served.address, served.token(scope))) as control,
+            pytest.raises(AuthError, match=f"scope 'agent', this one has '{scope}'"),
+        ):
+            control.locate(asked)
+    with closing(GrpcControl(served.address, served.token("read"))) as control:
+        assert not control.locate(pb.LocateRequest()).states
+    with closing(GrpcControl(served.address, served.token("agent"))) as control:
+        assert not control.locate(asked).states
+
+
 def test_unexpected_errors_tell_nothing_but_are_logged(
     served: Any, control: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -235,6 +235,7 @@ HOSTILE = [
     ["job", "../x", "n"], ["job", "job-1", ""], ["job", "job-1", "n", "-1"],
     ["job", "job-1", "n", "1e3"], ["job", "job-1", "n", "²"], ["x"], ["dataset", "d"] * 5,
     ["dataset", "d" * 100_000], ["state", "job-1", "n", "s"],
+    ["state", "job-1", "n", ""], ["state", "job-1", "n", "a\0b"], ["state", "../x", "n", "s"],
 ]  # fmt: skip
 
 
@@ -323,7 +324,7 @@ def test_actions_list_themselves_by_scope(rig: FlightRig) -> None:
     with rig.client("read") as reader, rig.client("write") as writer:
         offered = reader.actions()
         assert offered[:5] == ["healthcheck", "job.list", "job.logs", "dataset.list", "view.get"]
-        assert offered[5:] == ["RenewFlightEndpoint", *SESSIONS]
+        assert offered[5:] == ["state.get", "RenewFlightEndpoint", *SESSIONS]
         assert "dataset.begin" in writer.actions()
         assert "CancelFlightInfo" not in writer.actions()
         assert "dataset.discard" not in writer.actions()

@@ -23,7 +23,7 @@ import pyarrow.flight as fl
 import pytest
 
 import fabric
-from fabric import Job, Session, col, count, streams
+from fabric import Job, Process, Session, col, count, streams
 from fabric.agent import kept_states
 from fabric.checkpoint.storage import FolderStorage
 from fabric.config import StateBackend
@@ -32,6 +32,7 @@ from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
 from tests.support.foreign import BUILD_S, go_program
 from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 N_KEYS, N_SPLITS = 300, 2
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -96,10 +97,7 @@ def cells(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def wait_for(job: Job) -> None:
-    deadline = time.monotonic() + 60
-    while not job.states():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(job.states)
 
 
 def by_flight(url: str, token: str, *path: str) -> tuple[int, pa.Table]:
@@ -180,18 +178,44 @@ def test_what_is_wrong_says_what_there_is(tmp_path: Path) -> None:
         session.checkpoints(interval_s=0.3, folder=tmp_path)
         job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
-        with pytest.raises(NotFoundError, match="steps that keep some: counts"):
+        with pytest.raises(NotFoundError, match="steps with state: counts"):
             job.state("count")
-        with pytest.raises(NotFoundError, match="it keeps: groups"):
+        with pytest.raises(NotFoundError, match="available states: groups"):
             job.state("counts", "group")
         with pytest.raises(NotFoundError, match="there is no job"):
             session.read_state("job-nobody", "counts", "groups")
-        with pytest.raises(DataError, match="knows rows by key: int64"):
+        with pytest.raises(DataError, match="is keyed by key: int64"):
             job.state("counts").get("a")
         with pytest.raises(DataError, match="got 2 values"):
             job.state("counts").get(1, 2)
         with pytest.raises((pa.ArrowException, KeyError), match="counts"):
             by_flight(session.flight_url, session.token, "state", job.id, "nowhere", "groups")
+        job.cancel()
+
+
+class Newest(Process):
+    """The greatest row of each key, twice."""
+
+    def on_rows(self, ctx: Any, key: int, rows: Any) -> None:
+        for name in ("_last", "größe"):
+            state = ctx.state(name)
+            state.put(max(state.get() or 0, *rows["row"].to_pylist()))
+
+
+def test_any_name_that_a_state_may_have_is_read(tmp_path: Path) -> None:
+    with fabric.connect(serve=True, parallelism=2) as session:
+        session.checkpoints(interval_s=0.3, retained=30, folder=tmp_path)
+        kept = events(session).process(
+            Newest(), keys="key", schema={"key": "int64"},
+            state={name: streams.value_state("int64") for name in ("_last", "größe")},
+        )  # fmt: skip
+        job = kept.named("newest").write_stream(streams.to_blackhole(), parallelism=1)
+        wait_for(job)
+        query = "SELECT key, max(row) FROM made GROUP BY key ORDER BY key"
+        for name in ("_last", "größe"):
+            path = ("state", job.id, "newest", name)
+            checkpoint, found = by_flight(session.flight_url, session.token, *path)
+            assert cells(found) == of_duckdb(known(tmp_path, checkpoint), query)
         job.cancel()
 
 
@@ -217,6 +241,26 @@ def test_a_job_on_two_agents(two: LocalFabric, tmp_path: Path) -> None:
         job.cancel()
 
 
+def test_why_a_job_has_no_state_is_said(two: LocalFabric, tmp_path: Path) -> None:
+    with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
+        session.checkpoints(interval_s=0.3, folder=tmp_path)
+        with pytest.raises(NotFoundError, match="there is no job 'job-9'"):
+            session.states("job-9")
+        with pytest.raises(NotFoundError, match="there is no job 'job-9'"):
+            session.read_state("job-9", "counts")
+        job = events(session).write_stream(streams.to_blackhole(), parallelism=1)
+        job.savepoint("one")
+        assert job.states() == []
+        with pytest.raises(NotFoundError, match="steps with state: none"):
+            job.state("counts")
+        job.cancel()
+        done = session.read_arrow(pa.table({"a": [1]})).submit().wait()
+        with pytest.raises(NotFoundError, match="reads no stream"):
+            done.state("counts")
+        with pytest.raises(NotFoundError, match="reads no stream"):
+            done.states()
+
+
 def test_a_checkpoint_that_is_removed_or_damaged_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,9 +276,7 @@ def test_a_checkpoint_that_is_removed_or_damaged_is_said(
         with fl.connect(session.flight_url) as client:
             old = client.get_flight_info(path, auth)
             passed = json.loads(old.app_metadata)["version"]
-            while passed in [one.checkpoint for one in job.checkpoints()]:
-                time.sleep(0.1)
-            time.sleep(0.5)  # its files go after it is forgotten
+            wait_until(lambda: not list(tmp_path.glob(f"*/{passed:020}")))
             with pytest.raises((KeyError, pa.ArrowException), match="ask get_flight_info again"):
                 client.do_get(old.endpoints[0].ticket, auth).read_all()
         assert job.state("counts").table().num_rows

@@ -248,10 +248,10 @@ def test_many_keys_at_once_of_several_columns(session: Session) -> None:
     found = view.get_many({"key": keys, "word": map(str, keys)})
     assert sorted(found["key"].to_pylist()) == keys[: N_KEYS // 100]
     assert view.get(100, "101") is None
-    with pytest.raises(DataError, match="knows rows by key, word, got 1 values"):
+    with pytest.raises(DataError, match="is keyed by key, word, got 1 values"):
         view.get(100)
     for wrong in ("a", 5.5, 1 << 70):
-        with pytest.raises(DataError, match="knows rows by key: int64, word: string"):
+        with pytest.raises(DataError, match="is keyed by key: int64, word: string"):
             view.get(wrong, "b")
     with pytest.raises(DataError, match="there is no column 'word'"):
         view.get_many({"key": [1]})

@@ -12,8 +12,16 @@ import pytest
 
 from fabric.errors import DataError, NotFoundError
 from fabric.operators.contract import Context
-from fabric.operators.kept_states import kept_in, key_groups_of, keys_as, pieces
+from fabric.operators.kept_states import (
+    BYTES_AT_ONCE,
+    KeptNode,
+    kept_in,
+    key_groups_of,
+    keys_as,
+    pieces,
+)
 from fabric.operators.node_operators import operator_of
+from fabric.operators.streams.windows import time_windows
 from fabric.plan.event_windows import Count, Session, Sliding, Tumbling
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import Deduplicate, StageInput, StateField, StreamAggregate, TopN
@@ -231,14 +239,66 @@ def test_some_keys_alone():
     node = aggregate()
     kept, found = snapshot_of(node, Context()), kept_in(node)["agg"]
     keys = keys_as(found.states[0], pa.table({"k": ["k3", "nobody", "k5"]}))
-    rows = [r for b in found.rows_of_keys("groups", kept, keys) for r in b.to_pylist()]
+    rows = [r for b in found.rows_of_keys("groups", kept, keys, ALL) for r in b.to_pylist()]
     assert {row["k"] for row in rows} == {"k3", "k5"}
     assert all(0 <= group < 1 << 15 for group in key_groups_of(keys))
 
 
+def test_keys_of_a_large_snapshot_are_read_some_key_groups_at_a_time(monkeypatch):
+    node = aggregate()
+    kept, found = snapshot_of(node, Context()), kept_in(node)["agg"]
+    names = sorted({k for k, *_ in ROWS})
+    keys = keys_as(found.states[0], pa.table({"k": names}))
+    asked, whole = [], KeptNode.rows
+    monkeypatch.setattr(KeptNode, "rows", lambda self, name, snapshot, some, *size: (
+        asked.append(some), whole(self, name, snapshot, some, *size))[1])  # fmt: skip
+    read = found.rows_of_keys("groups", kept, keys, ALL, 8 * BYTES_AT_ONCE)
+    assert sorted(r["k"] for b in read for r in b.to_pylist()) == names
+    assert len(asked) > 4
+    assert max(map(len, asked)) <= len(ALL) // 8
+    assert {group for some in asked for group in some} >= set(key_groups_of(keys))
+
+
+def test_windows_are_made_some_at_a_time(monkeypatch):
+    made, portions = [], time_windows._portions
+
+    def counted(*what):
+        for each in portions(*what):
+            made.append(each)
+            yield each
+
+    monkeypatch.setattr(time_windows, "_portions", counted)
+    monkeypatch.setattr(time_windows, "_PAIRS", 100)
+    node = aggregate(Sliding(6 * S, 2 * S))
+    rows = kept_in(node)["agg"].rows("groups", snapshot_of(node, Context()), ALL)
+    made.clear()
+    assert next(rows).num_rows
+    assert len(made) == 1
+    assert sum(batch.num_rows for batch in rows)
+    assert len(made) > 5
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_has_outlived_its_time_is_not_there(keep, room):
+    more = {"keep": "last", "kinds": True} if keep == "last" else {}
+    node = Deduplicate(StageInput(0, SOURCE), (Column("k"),), ttl_us=80, path="agg", **more)
+    operator, kept = operator_of(node, schema_of(node), [SOURCE]), Kept()
+    with below(room) as context:
+        operator.open(context)
+        for now, key in ((100, "old"), (110, "new"), (179, ""), (185, "")):  # 6: too soon to sweep
+            operator.on_time(now)
+            if key:
+                operator.on_batch(0, pa.RecordBatch.from_pylist([{"k": key}], SOURCE))
+        operator.on_barrier(0).write(kept)
+        operator.close()
+    (state,) = kept_in(node)["agg"].states
+    assert [row["k"] for row in read(node, kept, state.name)] == ["new"]
+
+
 def test_what_is_wrong_is_said():
     found = kept_in(aggregate())["agg"]
-    with pytest.raises(NotFoundError, match="agg keeps no state 'x'; it keeps: groups"):
+    with pytest.raises(NotFoundError, match="agg keeps no state 'x'; available states: groups"):
         found.state("x")
     with pytest.raises(DataError, match="is kept by k: string"):
         keys_as(found.states[0], pa.table({"other": [1]}))

@@ -25,7 +25,7 @@ def read_state(
     job
         The job, or its id.
     path
-        The step, by its name: ``job.states()`` lists those that keep some.
+        The step, by its name: ``job.states()`` lists those with state.
     state
         Which of its states; may be left out where it keeps one.
     keys

@@ -106,9 +106,9 @@ class SparkPlanSession(Session):
         """See `Session`."""
         return self._home_session().state_facts(path)
 
-    def state_rows(self, path: StatePath) -> pa.Table:
+    def state_rows(self, path: StatePath, limit: int = 0) -> pa.Table:
         """See `Session`."""
-        return self._home_session().state_rows(path)
+        return self._home_session().state_rows(path, limit)
 
     def state_rows_of(self, path: StatePath, keys: pa.Table) -> pa.Table:
         """See `Session`."""

@@ -117,6 +117,7 @@ class AgentProcess:
             peer_requests=config.peer_requests_max,
         )
         stack.callback(transport.close)
+        self._states = serve_states(control, self._datasets, self.agent_id)
         backend = Backend(
             agent_id=self.agent_id,
             source=store,
@@ -124,7 +125,7 @@ class AgentProcess:
             datasets=self._datasets,
             control=control,
             transport=transport,
-            states=serve_states(control, self._datasets, self.agent_id),
+            states=self._states,
         )
         self._server = self._serve(backend)
         stack.callback(self._server.stop, config.drain_s)
@@ -310,7 +311,7 @@ class AgentProcess:
         self._attached.clear()
 
     def _keep_house(self) -> None:
-        """Give memory back; remove files that nobody published or left."""
+        """Give memory back; remove files that nobody published, left or reads any more."""
         now = self._clock.monotonic_s()
         n_events = self.runtime.n_events + self._server.n_changes
         due = self._giving.due(busy=bool(self.runtime.running_tasks), n_events=n_events, now=now)
@@ -325,6 +326,7 @@ class AgentProcess:
             self._swept = now
             live = {d.name: {p.transaction for p in d.parts} for d in self._locations.datasets()}
             self._datasets.sweep(live, now, self._config.sweep_s)
+            self._states.tidy(now)
             self._spill.sweep()
             self._copies.sweep(self._config.sweep_s)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -121,13 +122,17 @@ class KeyedOperator(Operator):
     def kept_rows(
         self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
     ) -> Iterator[pa.RecordBatch]:
-        """See `Operator`."""
+        """See `Operator`; what has outlived its time by the checkpoint is left out."""
         self.open(Context())
         try:
             self.restore(snapshots, key_groups)
-            for rows in (self._unload(self.groups())[0], *self._below.by_key()):
+            for rows in chain([self._unload(self.groups())[0]], self._below.by_key()):
                 columns = [rows.column(name) for name in self.told]
-                yield pa.RecordBatch.from_arrays(columns, names=list(self.told.values()))
+                told = pa.RecordBatch.from_arrays(columns, names=list(self.told.values()))
+                if self._ttl is not None:
+                    over = self._ttl.over_at(rows.column(LAST).to_numpy())
+                    told = told.filter(pa.array(over > self._ttl.now))
+                yield told
         finally:
             self.close()
 

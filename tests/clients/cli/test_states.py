@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import fabric
 from fabric import streams
 from fabric.clients.cli.main import app
 from tests.support.local import local_fabric
+from tests.support.wait import wait_until
 
 
 @pytest.mark.timeout(120)
@@ -30,14 +30,16 @@ def test_states_are_listed_and_shown(tmp_path: Path) -> None:
             rows = streams.generator(n_keys=5, rows_per_s=500, session=session)
             counted = rows.group_by("key").count().named("counts").changes()
             job = counted.write_stream(streams.to_blackhole(), parallelism=1)
-            deadline = time.monotonic() + 60
-            while len(job.states()) != 1 and time.monotonic() < deadline:
-                time.sleep(0.05)
+            wait_until(job.states)
+            wait_until(lambda: job.state("counts").get(3))  # the first checkpoint may lack it
             assert re.search(rf"{job.id}\s+counts\s+groups\s+\d+\s+key\s", said("list"))
             assert "counts" in said("list", job.id)
+            assert "there is no job 'job-9'" in said("list", "job-9")
+            shown = said("show", job.id, "counts", "--limit", "2")
+            assert "the first 2 rows; --limit 0 shows all" in shown
             assert re.search(r"key\s+count", said("show", job.id, "counts"))
             assert len(re.findall(r"^\s*3\s+\d+", said("show", job.id, "counts", "--key", "3"),
                                   re.MULTILINE)) == 1  # fmt: skip
             assert "keys are key: int64" in said("show", job.id, "counts", "--key", "x")
-            assert "steps that keep some: counts" in said("show", job.id, "nowhere")
+            assert "steps with state: counts" in said("show", job.id, "nowhere")
             job.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -35,6 +36,18 @@ def test_waits_until_finished(job: Job, control: Any) -> None:
     assert "<td>scan_1</td><td>1 / 2</td><td>1,000</td>" in job._repr_html_()
     assert job.collect().to_pydict() == {"a": [1, 2]}
     assert [batch.num_rows for batch in job.iter_batches()] == [2]
+
+
+def test_a_state_is_a_word_also_when_it_is_copied(job: Job, control: Any) -> None:
+    control.say(pb.JOB_FINISHED)
+    state = job.wait().state
+    made = [copy.copy(state), copy.deepcopy({"s": state})["s"], pickle.loads(pickle.dumps(state))]
+    assert made == ["finished"] * 3
+    assert {type(each) for each in made} == {str}
+    with pytest.raises(
+        TypeError, match=r"job\.state is 'finished', a word; called, it names a step"
+    ):
+        state()
 
 
 def test_explains_who_waited_for_consumers(job: Job, control: Any) -> None:

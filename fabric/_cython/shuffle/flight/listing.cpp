@@ -123,15 +123,17 @@ arrow::Status Listing::add_states(const std::vector<std::string>& wanted, const 
     return arrow::Status::OK();
   }
   std::vector<StateDataset> found;
-  const arrow::Status asked = ask_.states(ask_.face.get(), {"state"}, found);
+  std::vector<std::string> path{"state"};
+  if (wanted.size() > 1) path.push_back(wanted[1]);  // one job: what is wrong with it is an error
+  const arrow::Status asked = ask_.states(ask_.face.get(), path, found);
   // Without a coordinator there is still the rest of the list.
   if (!asked.ok()) return wanted.empty() ? arrow::Status::OK() : asked;
   for (StateDataset& each : found) {
-    std::vector<std::string> path;
+    std::vector<std::string> own;
     for (const std::string& element : each.path) {
-      std::ranges::move(elements(element), std::back_inserter(path));
+      std::ranges::move(elements(element), std::back_inserter(own));
     }
-    if (!begins(path, wanted)) continue;
+    if (!begins(own, wanted)) continue;
     ARROW_ASSIGN_OR_RAISE(const DatasetPtr dataset, finder_.dataset(each.dataset));
     fl::FlightInfo::Data info = of_dataset(*dataset, view);
     info.descriptor = fl::FlightDescriptor::Path(std::move(each.path));

@@ -30,9 +30,9 @@ class PathReader {
     }
     return path_[at];
   }
-  std::string node(size_t at) {
+  std::string node(size_t at, const char* what = "node path") {
     if (path_[at].empty() || !is_printable(path_[at])) {
-      fail("node path " + quoted(path_[at]) + " is not one");
+      fail(std::string(what) + " " + quoted(path_[at]) + " is not one");
     }
     return path_[at];
   }
@@ -104,7 +104,7 @@ arrow::Result<AnyPath> parse_path(const std::vector<std::string>& path) {
   } else if (kind == "job" && n == 4) {
     found = JobPath{in.name(1, "job"), in.node(2), in.number(3, "partition")};
   } else if (kind == "state" && n == 4) {
-    found = StatePath{in.name(1, "job"), in.node(2), in.name(3, "state name")};
+    found = StatePath{in.name(1, "job"), in.node(2), in.node(3, "state name")};
   } else if (kind == "exchange" && n > 4) {
     ExchangePath exchange{in.name(1, "job"), in.node(2), in.number(3, "edge"), {}};
     for (size_t at = 4; at < n; ++at) exchange.numbers.push_back(in.number(at, "number"));

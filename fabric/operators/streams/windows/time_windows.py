@@ -19,7 +19,7 @@ from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import expanded, starts
 from fabric.operators.contract import Batches, Context
 from fabric.operators.streams.accumulators import Ids, RowGroups
-from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.columns import ROWS_MAX, Ints
 from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.windows.window_operator import WindowOperator
 from fabric.plan.event_windows import Cumulative, Sliding
@@ -78,9 +78,15 @@ class TimeWindows(WindowOperator):
         self._plan()
         return found
 
-    def now(self) -> Batches:
+    def now(self) -> Iterator[pa.RecordBatch]:
         """See `WindowOperator`; of windows that have not given their result."""
-        return self._results(self.state, self.state.ids(), self._fired, END_OF_TIME)
+        ids = self.state.ids()
+        if self._shared:  # each group lies in many windows
+            for some in self._windows(self.state, ids, self._fired, END_OF_TIME):
+                yield from some
+            return
+        for begin in range(0, len(ids), ROWS_MAX):
+            yield from self._groups(self.state, ids[begin : begin + ROWS_MAX])
 
     def silent_until(self) -> int:
         """Until the next window ends, be there a group for it or not: its rows may be on their
@@ -123,7 +129,8 @@ class TimeWindows(WindowOperator):
     def _results(self, state: GroupState, ids: Ids, fired: int, passed: int) -> Batches:
         """Of the windows of these groups that end after `fired`, up to `passed`."""
         if self._shared:
-            return self._windows(state, ids, fired, passed)
+            found = self._windows(state, ids, fired, passed)
+            return [batch for some in found for batch in some]
         return self._groups(state, ids)
 
     def _last(self, state: GroupState, ids: Ids) -> Ints:
@@ -148,13 +155,14 @@ class TimeWindows(WindowOperator):
             ids, ends = ids[order], ends[order]
         return self._rows(state.keys(ids), ends, state.aggregates.results(ids))
 
-    def _windows(self, state: GroupState, ids: Ids, fired: int, passed: int) -> Batches:
-        """Windows that are made of several groups: the rows of each, then those of the next one."""
+    def _windows(self, state: GroupState, ids: Ids, fired: int, passed: int) -> Iterator[Batches]:
+        """Windows that are made of several groups, some at a time: the rows of each, then those of
+        the next one."""
         ids = ids[np.argsort(self._first(state, ids), kind="stable")]
         first = self._after(fired, self._first(state, ids))
         last = np.minimum(self._last(state, ids), passed)
         keys, n_keys = self._numbered_keys(state, ids)
-        step, found = self.ends.step, Batches()
+        step = self.ends.step
         for members, ends in _portions(first, last, step):
             of = ids[members]
             windows, some = _numbered((ends - ends.min()) // step * n_keys + keys[members])
@@ -162,8 +170,7 @@ class TimeWindows(WindowOperator):
             merged.resize(len(some))
             merged.merge(RowGroups(windows), state.aggregates.states(of))
             results = merged.results(np.arange(len(some)))
-            found += self._rows(state.keys(of[some]), ends[some], results)
-        return found
+            yield self._rows(state.keys(of[some]), ends[some], results)
 
     def _numbered_keys(self, state: GroupState, ids: Ids) -> tuple[Ints, int]:
         """The number of each group's key, once for all windows that it lies in, and how many."""

@@ -8,7 +8,7 @@ groups, and when some of them go below memory (`GroupState.hand_down`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -61,7 +61,7 @@ class WindowOperator(Operator):
     """Whether groups below come back with their keys; else they are merged when they end."""
 
     @abstractmethod
-    def now(self) -> Batches:
+    def now(self) -> Iterable[pa.RecordBatch]:
         """All groups in memory as rows of the output: what each would give now."""
 
     def passed_time(self) -> Batches:
