@@ -55,6 +55,7 @@ _STATUS = re.compile(r"(?:status|response|code)[ :a-z]{0,20}([45]\d\d)\b|\b([45]
 class ObjectUrl:
     """A bucket (in Azure: a container) and what the names of all objects in it begin with.
 
+    >>> from pathlib import Path
     >>> ObjectUrl.of("s3://data/streams/"), str(ObjectUrl.of(Path("s3://data/streams")))
     (ObjectUrl(scheme='s3', bucket='data', prefix='streams'), 's3://data/streams')
     """

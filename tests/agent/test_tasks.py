@@ -75,6 +75,8 @@ class FakeStream:
 class FakeChain:
     """Passes rows on until it has had `limit` of them."""
 
+    has_more = False
+
     def __init__(self, limit: int) -> None:
         self._left = limit
         self.ended: list[int] = []

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipes import Item, Mark
-from fabric.agent.stream_tasks.channels import ChannelEvent, Channels, EdgeEnd, EdgeRows
-from fabric.agent.stream_tasks.inbox import Inbox
+from fabric.agent.stream_tasks.channels import ChannelEvent, Channels, EdgeEnd, EdgeRows, Inbox
 from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.checkpoint.manifest import FINAL, Declined, SinkHandle, SnapshotAck, TaskSnapshot
 from fabric.coordinator.core import effects as fx

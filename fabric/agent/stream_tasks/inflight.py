@@ -22,7 +22,7 @@ from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipes import Item
 from fabric.agent.router import read_schema
-from fabric.agent.stream_tasks.inbox import Recording
+from fabric.agent.stream_tasks.channels import Recording
 from fabric.checkpoint.manifest import INFLIGHT, Manifest, TaskSnapshot
 from fabric.control import control_pb2 as pb
 from fabric.errors import DataError

@@ -19,9 +19,8 @@ from fabric.agent.router import read_schema
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.chain import SlotChain
 from fabric.agent.slot.supervisor import supervised
-from fabric.agent.stream_tasks.channels import Channels
+from fabric.agent.stream_tasks.channels import Channels, Inbox
 from fabric.agent.stream_tasks.edges import Edges, Meeting
-from fabric.agent.stream_tasks.inbox import Inbox
 from fabric.agent.stream_tasks.mailbox import Mailbox, Progress, add_counts
 from fabric.agent.stream_tasks.restore import Restored, context_of, splits_of
 from fabric.agent.stream_tasks.sinks import Results, StreamSink

@@ -14,7 +14,7 @@ from operator import attrgetter
 from fabric import failpoints
 from fabric.agent.attempts import TaskSpec
 from fabric.agent.slot.chain import RemoteSnapshot
-from fabric.agent.stream_tasks.inbox import Recording
+from fabric.agent.stream_tasks.channels import Recording
 from fabric.agent.stream_tasks.inflight import snapshots_of
 from fabric.agent.stream_tasks.mailbox import Say
 from fabric.checkpoint.codec import encode_snapshot_ack

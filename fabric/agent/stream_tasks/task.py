@@ -22,10 +22,11 @@ from fabric.agent.stream_tasks.channels import (
     EdgeEnd,
     EdgeRows,
     EdgeWatermark,
+    Inbox,
+    Recording,
     joined,
 )
 from fabric.agent.stream_tasks.edges import Edges
-from fabric.agent.stream_tasks.inbox import Inbox, Recording
 from fabric.agent.stream_tasks.mailbox import Mailbox, Order, Progress
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
 from fabric.agent.stream_tasks.snapshots import PendingSnapshot, SnapshotUploads

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipes import Item, Mark
-from fabric.agent.stream_tasks.channels import Channels, EdgeRows
-from fabric.agent.stream_tasks.inbox import Inbox, Recording
+from fabric.agent.stream_tasks.channels import Channels, EdgeRows, Inbox, Recording
 from fabric.checkpoint.alignment import DeclineSnapshot, SkipAlignment, TakeSnapshot
 from fabric.flight.header import Event
 
@@ -163,7 +162,9 @@ def test_too_much_in_flight_declines() -> None:
     assert task.had == {0: [0, 1, 2]}
     recording = Recording(3, {(0, 0)}, bytes_max=10)
     recording.on_rows((0, 0), pa.record_batch({"a": [1, 2]}))
-    assert recording.failed == "16 bytes came before the barriers of 1 channels, more than 10"
+    assert recording.failed == (
+        "16 bytes arrived before all barriers came (1 missing); the limit is 10 bytes"
+    )
     assert (recording.is_over, recording.rows) == (True, {})
 
 

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from fabric.agent.stream_tasks.inbox import Recording
+from fabric.agent.stream_tasks.channels import Recording
 from fabric.agent.stream_tasks.task import StreamTask
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError

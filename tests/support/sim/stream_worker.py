@@ -19,8 +19,7 @@ from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.attempts import TaskSpec
 from fabric.agent.events import TaskEnd
 from fabric.agent.pipes import Item, Mark
-from fabric.agent.stream_tasks.channels import ChannelEvent, Channels, EdgeEnd, EdgeRows
-from fabric.agent.stream_tasks.inbox import Inbox
+from fabric.agent.stream_tasks.channels import ChannelEvent, Channels, EdgeEnd, EdgeRows, Inbox
 from fabric.agent.stream_tasks.mailbox import Order
 from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.checkpoint.codec import encode_snapshot_ack

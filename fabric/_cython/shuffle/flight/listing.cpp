@@ -119,15 +119,12 @@ arrow::Result<AnyPath> Listing::state(const std::vector<std::string>& path) cons
 
 arrow::Status Listing::add_states(const std::vector<std::string>& wanted, const View& view,
                                   std::vector<fl::FlightInfo>& all) const {
-  if (ask_.states == nullptr || (!wanted.empty() && wanted[0] != "state")) {
-    return arrow::Status::OK();
-  }
+  // A list of everything is answered without Python; states are in it when they are asked for.
+  if (ask_.states == nullptr || wanted.empty() || wanted[0] != "state") return arrow::Status::OK();
   std::vector<StateDataset> found;
   std::vector<std::string> path{"state"};
   if (wanted.size() > 1) path.push_back(wanted[1]);  // one job: what is wrong with it is an error
-  const arrow::Status asked = ask_.states(ask_.face.get(), path, found);
-  // Without a coordinator there is still the rest of the list.
-  if (!asked.ok()) return wanted.empty() ? arrow::Status::OK() : asked;
+  ARROW_RETURN_NOT_OK(ask_.states(ask_.face.get(), path, found));
   for (StateDataset& each : found) {
     std::vector<std::string> own;
     for (const std::string& element : each.path) {
