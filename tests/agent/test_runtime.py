@@ -80,6 +80,7 @@ class Passing:
     """A chain that passes on."""
 
     done = False
+    has_more = False
 
     def on_batch(self, edge: int, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
         return [rows]
