@@ -124,9 +124,8 @@ class Session(Readers, Inventory, ABC):
         """How streams submitted from now on keep their state, and are checkpointed.
 
         What is None stays as it was, at first as the coordinator has it; see `CheckpointConfig`.
-        Checkpoints lie in `folder`, a folder a job, at first in ``checkpoints`` of ``FABRIC_HOME``
-        (``~/.fabric``); every agent must see it. When an embedded session is closed, those of jobs
-        stay that failed or still ran; `fabric checkpoints --folder` lists them.
+        `folder` is a path that every agent sees, at first ``~/.fabric/checkpoints``, or the URL of
+        a bucket. When an embedded session is closed, those of jobs stay that failed or still ran.
 
         >>> import fabric
         >>> with fabric.connect() as session:
@@ -357,15 +356,10 @@ class Session(Readers, Inventory, ABC):
             self.running_plans()
 
     def _request(
-        self,
-        plan: Plan,
-        name: str,
-        parallelism: Parallelism | None,
-        stream: StreamName | None,
+        self, plan: Plan, name: str, parallelism: Parallelism | None, stream: StreamName | None
     ) -> pb.SubmitRequest:
         from fabric.plan.codec import encode
 
-        follows = isinstance(parallelism, str)
         number = self.parallelism if parallelism is None else parallelism
         wanted = None if isinstance(number, str) else _at_least_one(number)
         return pb.SubmitRequest(
@@ -373,7 +367,7 @@ class Session(Readers, Inventory, ABC):
             name=name,
             client_key=new_id("submit"),
             parallelism=wanted or 0,
-            reactive=follows,
+            reactive=isinstance(parallelism, str),
             adaptive=self._adaptive,
             checkpoint=self._checkpoint,
             stream=None if stream is None else stream.message(),

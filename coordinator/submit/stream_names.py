@@ -22,13 +22,7 @@ from pathlib import Path
 from fabric.checkpoint.manifest import Manifest, Savepoint
 from fabric.checkpoint.names import HeldName, NameRecord
 from fabric.checkpoint.object_names import ObjectName
-from fabric.checkpoint.places import (
-    Storage,
-    hold_name,
-    read_record,
-    savepoints_at,
-    storage_at,
-)
+from fabric.checkpoint.places import Storage, hold_name, read_record, savepoints_at, storage_at
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.rows import Pointer

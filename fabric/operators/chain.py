@@ -6,6 +6,7 @@ A chain may read pipelined edges, because it never waits for the end of one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,9 +23,6 @@ from fabric.plan.nodes import Branches, Node, StageInput, StreamScan, branch_sid
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 from fabric.state.backend import Snapshot, SnapshotReader
-
-_PASSING = (FilterOperator, ProjectOperator)
-
 
 SplitNames = Mapping[int, Sequence[str]]
 """By edge: the splits of a scan that a task reads; those of two scans may be called alike."""
@@ -71,20 +69,10 @@ def rows_through(
 
 
 def row_by_row(node: Unary, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
-    """What `node`, which looks at each row alone, makes of batches of its input's columns.
-
-    Examples
-    --------
-    >>> from fabric.plan.expr import Column
-    >>> from fabric.plan.nodes import Filter
-    >>> source = StageInput(3, pa.schema([("a", pa.bool_())]))
-    >>> kept = row_by_row(Filter(source, Column("a")), [pa.record_batch({"a": [True, None]})])
-    >>> [batch.to_pydict() for batch in kept]
-    [{'a': [True]}]
-    """
+    """What `node`, which looks at each row alone, makes of batches of its input's columns."""
     chain = build_chain(replace(node, input=StageInput(0, schema_of(node.input))))
     try:
-        yield from rows_through(chain, ((0, batch) for batch in (*batches, None)))
+        yield from rows_through(chain, zip(itertools.repeat(0), itertools.chain(batches, [None])))
     finally:
         chain.close()
 
@@ -383,7 +371,7 @@ def _silent(steps: Sequence[_Step]) -> Operator | None:
     found = [step.operator for step in steps if step.operator is not None]
     if len(steps) - len(found) > 1:
         return None
-    deciding = [operator for operator in found if not isinstance(operator, _PASSING)]
+    deciding = [one for one in found if not isinstance(one, FilterOperator | ProjectOperator)]
     return deciding[0] if len(deciding) == 1 else None
 
 
@@ -401,10 +389,8 @@ def _own(context: Context, index: int) -> Path | None:
 
 def _edge(node: Node) -> int:
     """The number under which a leaf's rows come in."""
-    if isinstance(node, StreamScan):
-        return -1 - node.scan_id
-    assert isinstance(node, StageInput)
-    return node.edge
+    assert isinstance(node, LEAVES)
+    return -1 - node.scan_id if isinstance(node, StreamScan) else node.edge
 
 
 def _named(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -6,15 +6,9 @@ owe is kept here, and comes when the snapshot is taken or declined.
 
 `joined`: small batches that lie in the rings already go through the chain as one, for a walk
 through it costs the same for one row as for a thousand: a task that falls behind catches up.
-Nothing is waited for, so a task that keeps up sees its batches as they come.
-
-    rings ──► Inbox: │ item │ item │ item │ ──► Channels ──► chain
-                       └── Recording: rows before the barriers that are still owed
-
-`Inbox` is what was taken from the rings and not worked on yet, in order. `Recording`, pure, is of
-one unaligned checkpoint: while something is recorded the task works on nothing, and each item is
-looked at once on its way in. So the rings get empty, whoever waited for room goes on, and its
-barrier comes soon. Afterwards all of it is worked on as if it had just come.
+`Inbox` is what was taken from the rings and not worked on yet. `Recording`, of one unaligned
+checkpoint, has its rows in flight: while it records, the task works on nothing, the rings get
+empty, whoever waited for room goes on, and its barrier comes soon.
 """
 
 from __future__ import annotations
