@@ -81,6 +81,18 @@ def test_what_is_missing_or_damaged_comes_from_the_store(
     assert read(storage, manifest, one, tmp_path) == expected
 
 
+def test_a_file_that_its_task_may_change_is_copied(
+    bucket: Bucket, copies: LocalCopies, tmp_path: Path
+) -> None:
+    storage = ObjectStorage(bucket, copies)
+    manifest, one = stored(storage, 1, tmp_path)
+    reader = storage.reader(manifest, one)
+    for name in ("rows", "1.sst"):
+        reader.fetch(name, tmp_path / f"{name}-fetched")
+    assert (tmp_path / "rows-fetched").stat().st_nlink == 1
+    assert (tmp_path / "1.sst-fetched").stat().st_nlink == 2
+
+
 def test_a_full_disk_does_not_fail_a_checkpoint(bucket: Bucket, tmp_path: Path) -> None:
     (tmp_path / "copies").write_text("no folder can be made here")
     storage = ObjectStorage(bucket, LocalCopies(tmp_path / "copies"))
