@@ -23,6 +23,7 @@ from fabric.plan.nodes import (
     TopN,
     Watermark,
 )
+from fabric.plan.sources import STREAM_SOURCES
 from fabric.state.schema import check_change, read_stored
 
 Facts = Mapping[str, str]
@@ -61,13 +62,8 @@ _SHORTER = Rule(
     "with a longer one, rows would open windows again that have given their result",
 )
 _GROUPS = {"late": _FREE, "lateness_us": _SHORTER}
-_FREE_OF_SOURCES = (
-    "acknowledge", "bytes_per_s", "buffer_bytes", "columns", "discover_s", "disorder_us",
-    "event_rate", "events_per_s", "group", "isolation", "key", "key_format", "n_events", "n_keys",
-    "n_rows", "n_splits", "offsets", "on_bad", "on_expired", "options", "poll_s", "rows_per_s",
-    "seed", "servers", "settings", "settle_s", "speed", "start", "start_ms", "start_us", "until",
-    "value",
-)  # fmt: skip
+_SOURCE = "source."
+_FREE_OF_SOURCES = {source.WIRE: source.MAY_CHANGE for source in STREAM_SOURCES}
 _FREE_OF_TARGETS = (
     "compact_bytes", "compact_s", "insecure", "publish_timeout_s", "replicas", "roll_bytes",
     "roll_rows", "roll_s", "transaction_timeout_s",
@@ -77,7 +73,6 @@ _WAYS_TO_ADD = ("error", "append", "create")
 RULES: Mapping[str, Mapping[str, Rule]] = {
     StreamScan.WIRE: {
         "schema": _FREE,
-        **{f"source.{name}": _FREE for name in _FREE_OF_SOURCES},
         "source.topics": Rule(_more, "what was read of a topic that is left out would be lost"),
     },
     Watermark.WIRE: dict.fromkeys(
@@ -149,8 +144,12 @@ def judge(old: NodeRecord, new: NodeRecord) -> Judgement:
 
 def in_kind(node: NodeRecord) -> object:
     """A step but for what may change without any effect on what was kept."""
-    rules = RULES.get(node.kind, {})
-    fixed = tuple(part for part in node.parts if rules.get(part[0], _SAME) is not _FREE)
+    rules, facts = RULES.get(node.kind, {}), dict(node.parts)
+    fixed = tuple(
+        part
+        for part in node.parts
+        if rules.get(part[0], _SAME) is not _FREE and not _is_free_of_source(part[0], facts)
+    )
     return node.kind, node.keys, node.schema, fixed if node.parts else node.text
 
 
@@ -165,6 +164,8 @@ def _rule(kind: str, part: str, was: Facts, now: Facts) -> Rule:
     """The rule for a part; some depend on others."""
     if part.startswith(STATE):
         return Rule(_state_goes_on, _why_not(part, was, now))
+    if _is_free_of_source(part, was):
+        return _FREE
     match kind, part:
         case StreamScan.WIRE, "source.source" if was.get("source.by_file") == "True":
             return _FREE  # its splits are its files
@@ -177,6 +178,12 @@ def _rule(kind: str, part: str, was: Facts, now: Facts) -> Rule:
             same = Rule(_SAME.allows, "its target would hold rows of both")
             return ways.get(was.get("target", ""), same)
     return RULES.get(kind, {}).get(part, _SAME)
+
+
+def _is_free_of_source(part: str, facts: Facts) -> bool:
+    """Whether a part is a setting of a source that says that it may change."""
+    named = part.removeprefix(_SOURCE)
+    return named != part and named in _FREE_OF_SOURCES.get(facts.get("source", ""), ())
 
 
 def _state_goes_on(old: str, new: str) -> bool:

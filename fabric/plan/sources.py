@@ -135,6 +135,8 @@ class _StreamPlace(Place):
 
     FINDS_SPLITS: ClassVar[bool] = False
     """Whether splits may come while it is read."""
+    MAY_CHANGE: ClassVar[tuple[str, ...]] = ()
+    """The settings with which a later program may differ and still go on from its positions."""
 
     @property
     def is_open(self) -> bool:
@@ -169,6 +171,9 @@ class GeneratorStream(_StreamPlace):
         "n_splits": bounds.SPLITS_MAX, "seed": bounds.ANY, "start_us": bounds.ANY,
         "disorder_us": DURATION_US_MAX,
     }  # fmt: skip
+    MAY_CHANGE: ClassVar[tuple[str, ...]] = (
+        "rows_per_s", "n_rows", "n_keys", "n_splits", "seed", "start_us", "disorder_us",
+    )  # fmt: skip
 
     def text(self) -> str:
         """``streams.generator(n_rows=10)``."""
@@ -203,6 +208,9 @@ class NexmarkStream(_StreamPlace):
         "n_splits": bounds.SPLITS_MAX, "seed": bounds.ANY, "start_us": bounds.ANY,
         "event_rate": bounds.ROWS_PER_S_MAX,
     }  # fmt: skip
+    MAY_CHANGE: ClassVar[tuple[str, ...]] = (
+        "events_per_s", "n_events", "n_splits", "seed", "start_us", "event_rate",
+    )  # fmt: skip
 
     def text(self) -> str:
         """``streams.nexmark("bid", n_events=100)``."""
@@ -231,6 +239,7 @@ class ReplayStream(_StreamPlace):
 
     WIRE: ClassVar[str] = "replay"
     BOUNDS: ClassVar[Mapping[str, float]] = {"speed": bounds.SPEED_MAX}
+    MAY_CHANGE: ClassVar[tuple[str, ...]] = ("speed",)
 
     def text(self) -> str:
         """``streams.replay(read_parquet("a.parquet"), order_by="ts")``."""
@@ -272,6 +281,9 @@ class FollowedFiles(_StreamPlace):
         "poll_s": bounds.WAIT_S_MAX,
         "settle_s": bounds.WAIT_S_MAX,
     }
+    MAY_CHANGE: ClassVar[tuple[str, ...]] = (
+        "until", "n_splits", "poll_s", "settle_s", "options", "on_bad",
+    )  # fmt: skip
 
     def text(self) -> str:
         """``read_stream("folder", format="csv")``."""
@@ -305,6 +317,7 @@ class FlightStream(_StreamPlace):
         "n_splits": bounds.SPLITS_MAX,
         "buffer_bytes": bounds.BUFFER_BYTES_MAX,
     }
+    MAY_CHANGE: ClassVar[tuple[str, ...]] = ("acknowledge", "n_splits", "buffer_bytes")
 
     def text(self) -> str:
         """``streams.flight("name")``."""
@@ -356,6 +369,11 @@ class KafkaStream(_StreamPlace):
         "rows_per_s": bounds.ROWS_PER_S_MAX, "bytes_per_s": bounds.FILE_BYTES_MAX,
         "buffer_bytes": bounds.BUFFER_BYTES_MAX,
     }  # fmt: skip
+    MAY_CHANGE: ClassVar[tuple[str, ...]] = (
+        "servers", "value", "key", "key_format", "columns", "start", "start_ms", "offsets",
+        "until", "on_expired", "on_bad", "isolation", "group", "discover_s", "rows_per_s",
+        "bytes_per_s", "buffer_bytes", "settings",
+    )  # fmt: skip
     FINDS_SPLITS: ClassVar[bool] = True
 
     def text(self) -> str:
@@ -380,7 +398,7 @@ StreamSource = (
 )
 """Whatever a stream can be read from."""
 SOURCES: tuple[type[Place], ...] = get_args(Source)
-STREAM_SOURCES: tuple[type[Place], ...] = get_args(StreamSource)
+STREAM_SOURCES: tuple[type[_StreamPlace], ...] = get_args(StreamSource)
 
 
 @dataclass(frozen=True, slots=True)

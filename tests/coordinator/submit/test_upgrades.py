@@ -18,7 +18,7 @@ from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.node_records import is_generated, node_records, splits_of
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
-from fabric.coordinator.submit.upgrade_rules import RULES
+from fabric.coordinator.submit.upgrade_rules import RULES, in_kind, judge
 from fabric.coordinator.submit.upgrades import Upgrade, upgrade
 from fabric.errors import PlanError
 from fabric.plan.check import check
@@ -429,3 +429,16 @@ def test_paths_that_nobody_gave() -> None:
     assert is_generated("with_row_index_2/window", "window")
     assert not is_generated("counts_2024", "stream_aggregate")
     assert not is_generated("enrich/join", "join")
+
+
+@pytest.mark.parametrize(("source", "goes_on"), [("kafka", True), ("collatz", False)])
+def test_a_setting_may_change_if_its_own_source_says_so(source: str, goes_on: bool) -> None:
+    """Kafka's `start` is for partitions without a position; that of others is what they read."""
+    old, new = (
+        NodeRecord(
+            "numbers", "stream_scan", "", parts=(("source", source), ("source.start", start))
+        )
+        for start in ("27", "97")
+    )
+    assert (not judge(old, new).refused) == goes_on
+    assert (in_kind(old) == in_kind(new)) == goes_on
