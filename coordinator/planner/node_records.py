@@ -25,7 +25,6 @@ from fabric.plan.expr import Agg, Alias, Column, Expr, SortKey, Udf, children, o
 from fabric.plan.infer import infer
 from fabric.plan.node import Node
 from fabric.plan.nodes import (
-    Deduplicate,
     KeyedProcess,
     Limit,
     Select,
@@ -142,8 +141,8 @@ def _schema(node: Node) -> str:
         case StreamAggregate():
             source = schema_of(node.input)
             return ", ".join(_arguments(_bare(agg), source) for agg in node.aggs)
-        case Deduplicate(keep="first", by=""):
-            return ""  # keys are all that is kept
+        case Groups(keeps_rows=False):
+            return ""
         case Groups() | Sink():
             return _columns(schema_of(node.input))
     return ""

@@ -21,7 +21,6 @@ from fabric.plan.columns import visible
 from fabric.plan.expr import Alias, Column, Expr, Literal
 from fabric.plan.nodes import (
     Changes,
-    Deduplicate,
     Groups,
     KeyedProcess,
     LookupJoin,
@@ -66,7 +65,7 @@ def _wanted(root: Node) -> frozenset[int]:
         match node:
             case StreamAggregate(time=time, closes=closes):
                 asks = bool(time or closes)
-            case Deduplicate(closes=closes):
+            case Groups(GIVES_ROWS=True, closes=closes):
                 asks = bool(closes) or (id(node) in found and not node.changes_results)
             case Groups(closes=closes):
                 asks = bool(closes)
@@ -90,11 +89,11 @@ def _made(node: Node, below: tuple[Node, ...], is_wanted: bool) -> Node:
             return replace(node, input=below[0], exprs=(*exprs, *hidden))
         case Union():
             return node.with_children(_aligned(node, below))
-        case Deduplicate():
+        case Groups(GIVES_ROWS=True):
             changes = node.changes_results
             has = WATERMARK in schema_of(below[0]).names
             rows = is_wanted and has and not changes and not node.closes
-            return replace(node, input=below[0], kinds=changes, rows=rows)
+            return node.with_fields(input=below[0], kinds=changes, rows=rows)
         case Groups():
             return node.with_fields(input=below[0], kinds=node.changes_results)
         case KeyedProcess() | Sink():

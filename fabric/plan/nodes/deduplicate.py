@@ -48,6 +48,12 @@ class Deduplicate(Groups):
         "lateness_us": DURATION_US_MAX, "ttl_us": DURATION_US_MAX,
     }  # fmt: skip
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = ("deduplicate", "write: .distinct()")
+    GIVES_ROWS: ClassVar[bool] = True
+
+    @property
+    def keeps_rows(self) -> bool:
+        """See `Groups.keeps_rows`."""
+        return self.keep != "first" or bool(self.by)
 
     @property
     def changes_results(self) -> bool:

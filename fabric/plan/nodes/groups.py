@@ -43,6 +43,8 @@ class Groups(Unary):
         "late": get_args(Late),
     }
     BOUNDS: ClassVar[Mapping[str, float]] = {"lateness_us": DURATION_US_MAX}
+    GIVES_ROWS: ClassVar[bool] = False
+    """Whether rows leave it as they came, with their own watermarks if the planner sets `rows`."""
     keys: tuple[Expr, ...]
     closes: str
     lateness_us: int
@@ -53,6 +55,11 @@ class Groups(Unary):
     def state_places(self) -> tuple[StateBackend, ...]:
         """See `Node.state_places`."""
         return _PLACES
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether it keeps columns of its rows, and not their keys alone."""
+        return True
 
     @property
     def hands_down(self) -> bool:
