@@ -16,7 +16,7 @@ from fabric.plan.node import Node
 from fabric.plan.nodes import Groups, SideOutput, StreamScan, Union
 from fabric.plan.paths import assign_paths
 from fabric.plan.schema import schema_of
-from fabric.plan.stream import HIDDEN, LATE, Stream
+from fabric.plan.stream import LATE, RESERVED, Stream
 from fabric.plan.walk import postorder, walk
 
 
@@ -95,6 +95,6 @@ def _written(node: Node, below: Sequence[Stream | None]) -> Stream:
 
 
 def _no_hidden(node: Node) -> None:
-    for name in HIDDEN:
+    for name in RESERVED:
         if name in schema_of(node).names:
             raise PlanError(f"{quoted(name)} is a name of Fabric's own; choose another")

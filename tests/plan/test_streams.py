@@ -34,6 +34,7 @@ from fabric.plan.nodes import (
     LookupJoin,
     Node,
     Plan,
+    Select,
     SideOutput,
     Sink,
     StateField,
@@ -56,6 +57,7 @@ from fabric.plan.sources import (
     StreamSource,
 )
 from fabric.plan.stream import HIDDEN, KIND, WATERMARK
+from fabric.plan.stream_facts import stream_of
 from fabric.plan.svg import svg
 from fabric.plan.targets import BlackholeTarget, LiveTarget, StreamFileTarget
 from fabric.plan.walk import map_exprs, walk
@@ -264,3 +266,14 @@ def test_streams_with_other_numbers_in_them_are_refused_or_plans(
         inner.ClearField(field.name)
     with contextlib.suppress(PlanError):
         check(decode(message.SerializeToString()))
+
+
+@pytest.mark.parametrize("name", ["__watermark", "__rank", "__last"])
+def test_a_name_of_the_engine_is_refused_in_a_stream(name: str) -> None:
+    """It was an InternalError of the operator, or a column that was there twice."""
+    rows = StreamScan(GeneratorStream(), pa.schema([("k", pa.int64())]))
+    with pytest.raises(PlanError, match=f'"{name}" is a name of Fabric\'s own; choose another'):
+        stream_of(Select(rows, (Alias(Column("k"), name),)))
+    scan = StreamScan(GeneratorStream(), pa.schema([(name, pa.int64())]))
+    with pytest.raises(PlanError, match="a name of Fabric's own"):
+        schema_of(scan)

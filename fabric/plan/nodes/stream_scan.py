@@ -14,7 +14,7 @@ from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.node import Columns, Leaf, Names, Node, Role
 from fabric.plan.sources import StreamSource
-from fabric.plan.stream import HIDDEN, Stream
+from fabric.plan.stream import RESERVED, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class StreamScan(Leaf):
                 raise PlanError(
                     f"the source has the column {quoted(name)} twice; rename one of them"
                 )
-            if name in HIDDEN:
+            if name in RESERVED:
                 raise PlanError(f"the source has a column {quoted(name)}, a name of Fabric's own")
         chosen = names if self.columns is None else self.columns
         return [(name, infer(Column(name), self.schema)) for name in chosen]
