@@ -36,7 +36,7 @@ def wanted_of(request: pb.TakeCheckpointRequest) -> Wanted:
     """What a request asks for; `ConfigError` when that is nothing that can be.
 
     >>> wanted_of(pb.TakeCheckpointRequest(key="ask-1", savepoint="monday", then="stop"))
-    Wanted(key='ask-1', savepoint='monday', then='stop', again=False)
+    Wanted(key='ask-1', savepoint='monday', then='stop', again=False, hurries=False)
     """
     check_name(request.key, "the key of the request")
     if request.savepoint:
