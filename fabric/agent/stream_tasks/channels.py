@@ -262,14 +262,6 @@ class Recording:
 
     It is over when nothing is missing, or when it has `failed`: more than `bytes_max` bytes came
     meanwhile, a newer checkpoint began, or the coordinator gave it up.
-
-    >>> recording = Recording(7, {(0, 0), (0, 1)}, bytes_max=1 << 20)
-    >>> recording.on_rows((0, 0), pa.record_batch({"a": [1]}))
-    >>> recording.on_barrier((0, 0), 7)
-    >>> recording.on_rows((0, 0), pa.record_batch({"a": [2]}))
-    >>> recording.on_end((0, 1))
-    >>> recording.is_over, [batch["a"].to_pylist() for batch in recording.rows[0, 0]]
-    (True, [[1]])
     """
 
     def __init__(self, checkpoint: int, missing: Iterable[Channel], bytes_max: int) -> None:
@@ -340,12 +332,16 @@ class Inbox:
             self._record(edge, item)
 
     def take(self, n_rows_max: int = JOINED_ROWS) -> list[tuple[int, Item]]:
-        """What is to be worked on next: about as many rows as go through the chain together."""
+        """What is to be worked on next: as many rows as go through the chain together."""
         found: list[tuple[int, Item]] = []
-        n_rows = 0
-        while self.waits and n_rows < n_rows_max:
+        left = n_rows_max
+        while self.waits and left > 0:
             edge, item = self._items.popleft()
-            n_rows += item.batch.num_rows if isinstance(item, Rows) else 0
+            if isinstance(item, Rows):
+                if item.batch.num_rows > left:
+                    self._items.appendleft((edge, Rows(item.producer, item.batch.slice(left))))
+                    item = Rows(item.producer, item.batch.slice(0, left))
+                left -= item.batch.num_rows
             found.append((edge, item))
         return found
 
@@ -353,8 +349,12 @@ class Inbox:
         """The coordinator no longer waits for the barriers of a checkpoint.
 
         What is to be declined, and with a recording: the snapshot is to be taken now. Nothing is
-        recorded yet, see `record`.
+        recorded yet, see `record`. Where much waits already, from earlier recordings, the task
+        aligns instead: each of them takes more out of the rings than is worked on meanwhile.
         """
+        waiting = sum(item.batch.nbytes for _, item in self._items if isinstance(item, Rows))
+        if waiting > self._bytes_max // 2:
+            return [], None
         told, freed = self._channels.skip_alignment(checkpoint)
         self._items.extendleft(reversed(freed))
         recording: Recording | None = None

@@ -176,3 +176,28 @@ def test_a_task_without_channels_is_never_in_flight() -> None:
     assert Channels({}, has_sources=True).skip_alignment(2)[0] == [
         SkipAlignment(2, frozenset({(-1, 0)}))
     ]
+
+
+def test_of_a_large_batch_the_rest_waits_and_is_in_flight() -> None:
+    """A slow step is through with some of its rows when the snapshot is taken."""
+    task = Task(1)
+    task.inbox.add([(0, Rows(0, pa.record_batch({"v": list(range(10))})))])
+    (taken,) = task.inbox.take(4)
+    assert isinstance(taken[1], Rows)
+    assert values([taken[1].batch]) == [0, 1, 2, 3]
+    recording = Recording(1, {(0, 0)}, 1 << 20)
+    task.inbox.record(recording)
+    task.inbox.add([(0, barrier(0, 1))])
+    assert values(recording.rows[0, 0]) == list(range(4, 10))
+    found = task.inbox.take()
+    assert values([item.batch for _, item in found if isinstance(item, Rows)]) == [*range(4, 10)]
+
+
+def test_a_task_with_much_that_waits_aligns() -> None:
+    """Its backlog gets less, where each recording would add to it."""
+    task = Task(1, bytes_max=100)
+    task.inbox.add([(0, rows(0, value)) for value in range(4)])  # of 16 bytes each
+    assert task.inbox.skip_alignment(1) == ([], None)
+    task.inbox.take(1)
+    _, recording = task.inbox.skip_alignment(1)
+    assert recording is not None
