@@ -15,7 +15,7 @@ from tests.integration.test_rescale import N_KEYS, N_SPLITS, START, connected, d
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
-N_ROWS, RATE = 150_000, 50_000
+N_ROWS, RATE = 250_000, 50_000
 SLOW_RATE = 10_000
 """Rows a second that both tasks together are through with."""
 
@@ -66,7 +66,7 @@ def test_embedded_with_another_number_of_tasks(tmp_path: Path, after_s: float) -
         for parallelism in (3, 1):
             wait_for_rows_in_flight(job)
             job.rescale(parallelism, timeout_s=60)
-        job.wait(120.0)
+        job.wait(240.0)
     assert differs(tmp_path / "out", N_ROWS) == []
 
 
@@ -78,5 +78,5 @@ def test_an_agent_dies(agents: LocalFabric, tmp_path: Path) -> None:
         wait_for_rows_in_flight(job)
         agents.kill(1)
         agents.restart(1)
-        job.wait(120.0)
+        job.wait(240.0)
     assert differs(tmp_path / "out", N_ROWS) == []
