@@ -458,9 +458,9 @@ class Checkpoints:
         if self._tasks.runs:
             self._aborted.last = NotifyAborted(pending.checkpoint, reason)
             effects.append(self._aborted.last)
-        note = f"checkpoint {'failed' if fails else 'aborted'}"
-        told = self._note(note, pending.checkpoint, why=reason)
-        effects += [self._removal(pending.checkpoint + 1), told]
+        event = "checkpoint failed" if fails else "checkpoint aborted"
+        note = self._note(event, pending.checkpoint, why=reason)
+        effects += [self._removal(pending.checkpoint + 1), note]
         most, n_failures = self._config.failures_max, self._aborted.n_in_a_row
         if fails and most is not None and n_failures > most:
             message = f"{n_failures} checkpoints in a row were not completed: {reason}"
@@ -473,8 +473,8 @@ class Checkpoints:
 
     def _pause(self, pending: PendingCheckpoint, now: float) -> None:
         if self._tasks.runs:
-            begin = pending.begun + self._config.interval_s
-            planned = max(begin, now + self._config.min_pause_s)
+            config = self._config
+            planned = max(pending.begun + config.interval_s, now + config.min_pause_s)
             self._next = now if self._asked.waits else planned
 
     def _removal(self, below: int) -> RemoveCheckpoints:

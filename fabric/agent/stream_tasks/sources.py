@@ -197,8 +197,9 @@ class BatchSize:
 
     def took(self, n_rows: int, seconds: float) -> None:
         """A batch of so many rows was worked on, waits for room included, for so long."""
-        if n_rows > 0:
-            self._costs.add(n_rows, seconds)
+        if n_rows <= 0:
+            return  # windows that fire tell nothing of what rows take
+        self._costs.add(n_rows, seconds)
         fits = n_rows * TARGET_S / seconds if seconds > 0 else ROWS_MAX
         if fits < self.rows and seconds <= TARGET_S:
             return  # few rows tell little of what many take

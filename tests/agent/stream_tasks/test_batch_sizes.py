@@ -146,3 +146,10 @@ def test_without_a_share_nothing_waits() -> None:
     task = Meeting(gather_s=0.0, step_s=0.0005, behind_s=0.0)
     task.took(1.0)
     assert task.next_s(1.0) == task.first_s(1.00001) == 0.0
+
+
+def test_a_walk_without_rows_says_nothing_of_what_rows_take() -> None:
+    """A watermark may fire many windows."""
+    size = BatchSize()
+    size.took(0, 5.0)
+    assert size.rows == ROWS_MAX
