@@ -101,7 +101,8 @@ def waiting_for(job: Job, n_slots: int, room: Mapping[str, int], n_held: int) ->
     """
     if job.stream is None:
         waits = n_held >= n_slots > 0 and job.tasks.n_waiting and not job.busy()
-        return f"needs a slot, and streams hold all {n_slots}" if waits else ""
+        held = f"needs a slot, and streams hold all {n_slots}"
+        return f"{held}; give a stream fewer tasks, or add slots" if waits else ""
     needed, n_free = slots_needed(job.graph), sum(n for n in room.values() if n > 0)
     ready = any(job.is_stream(region) for region in job.ready())
     if not ready or needed <= n_free:

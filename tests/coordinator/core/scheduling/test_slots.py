@@ -211,7 +211,8 @@ def test_what_streams_leave_no_slot_says_so(world: Any, graphs: SimpleNamespace)
     world.submit(stream_of(graphs, 8), "job-0")
     world.submit(wide(graphs, 3), "job-1")
     assert world.state("job-1") == "queued"
-    assert waits(world) == "needs a slot, and streams hold all 8"
+    held = "needs a slot, and streams hold all 8; give a stream fewer tasks, or add slots"
+    assert waits(world) == held
     world.attach("z")
     assert waits(world) == ""
     assert world.state("job-1") == "running"
