@@ -63,9 +63,10 @@ def key_columns(keys: Sequence[Expr], schema: pa.Schema, verb: str) -> Columns:
         if is_nested(plain(dtype)):
             raise PlanError(
                 f"a stream can't be grouped by lists and structs, and {quoted(output_name(key))} "
-                f"is {dtype}; {verb} its parts, or a text made of them"
+                f"is {dtype}; use its parts, or a text made of them"
             )
         columns.append((output_name(key), dtype))
+    check_once([name for name, _ in columns], f"the keys of {verb} have")
     return columns
 
 

@@ -26,8 +26,8 @@ WATERMARK = "__watermark"
 KIND = "__kind"
 """int8: an index into `KINDS`; without it every row is an insert."""
 HIDDEN = (WATERMARK, KIND)
-RESERVED = (*HIDDEN, "__rank", "__last", "__hash", "__time")
-"""Names that no column of a stream may have; the last four are in the state of steps by key."""
+RESERVED = (*HIDDEN, "__rank", "__last", "__hash", "__time", "__domain", "__key_group")
+"""Names that no column of a stream may have; the last six are in the state of steps by key."""
 KINDS = ("+I", "-U", "+U", "-D")
 HIDDEN_TYPES = {WATERMARK: pa.int64(), KIND: pa.int8()}
 

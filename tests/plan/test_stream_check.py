@@ -65,6 +65,7 @@ REFUSED: list[tuple[Node, str]] = [
     (Sort(TIMED, (SortKey(K),)), r"can't be sorted; use \.top_n"),
     (Limit(TIMED, 3), r"a stream counts as endless, so a limit .*\.top_n"),
     (Distinct(TIMED), r"write: \.deduplicate"),
+    (Deduplicate(TIMED, (K, K)), 'the keys of deduplicate have the column "k" twice'),
     (Aggregate(TIMED, (K,), COUNT), r'write: \.group_by\(…\)\.window\("1 hour"\)\.agg'),
     (Join(TIMED, TIMED, (K,), (K,)), "a join of two streams would keep all rows .* with a table"),
     (Join(TABLE, TIMED, (K,), (K,)), r"write: stream\.join\(table"),

@@ -268,7 +268,7 @@ def test_streams_with_other_numbers_in_them_are_refused_or_plans(
         check(decode(message.SerializeToString()))
 
 
-@pytest.mark.parametrize("name", ["__watermark", "__rank", "__last"])
+@pytest.mark.parametrize("name", ["__watermark", "__rank", "__last", "__key_group"])
 def test_a_name_of_the_engine_is_refused_in_a_stream(name: str) -> None:
     """It was an InternalError of the operator, or a column that was there twice."""
     rows = StreamScan(GeneratorStream(), pa.schema([("k", pa.int64())]))

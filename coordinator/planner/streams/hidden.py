@@ -65,10 +65,8 @@ def _wanted(root: Node) -> frozenset[int]:
         match node:
             case StreamAggregate(time=time, closes=closes):
                 asks = bool(time or closes)
-            case Groups(GIVES_ROWS=True, closes=closes):
-                asks = bool(closes) or (id(node) in found and not node.changes_results)
-            case Groups(closes=closes):
-                asks = bool(closes)
+            case Groups(closes=closes, gives_rows=gives_rows):
+                asks = bool(closes) or (gives_rows and id(node) in found)
             case KeyedProcess() | SideOutput() | Changes() | Sink():
                 asks = False
             case _:
@@ -89,11 +87,9 @@ def _made(node: Node, below: tuple[Node, ...], is_wanted: bool) -> Node:
             return replace(node, input=below[0], exprs=(*exprs, *hidden))
         case Union():
             return node.with_children(_aligned(node, below))
-        case Groups(GIVES_ROWS=True):
-            changes = node.changes_results
-            has = WATERMARK in schema_of(below[0]).names
-            rows = is_wanted and has and not changes and not node.closes
-            return node.with_fields(input=below[0], kinds=changes, rows=rows)
+        case Groups(gives_rows=True):
+            rows = is_wanted and WATERMARK in schema_of(below[0]).names
+            return node.with_fields(input=below[0], kinds=node.changes_results, rows=rows)
         case Groups():
             return node.with_fields(input=below[0], kinds=node.changes_results)
         case KeyedProcess() | Sink():

@@ -48,12 +48,16 @@ class Deduplicate(Groups):
         "lateness_us": DURATION_US_MAX, "ttl_us": DURATION_US_MAX,
     }  # fmt: skip
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = ("deduplicate", "write: .distinct()")
-    GIVES_ROWS: ClassVar[bool] = True
+
+    @property
+    def gives_rows(self) -> bool:
+        """See `Groups.gives_rows`: the first one as they come is the one."""
+        return self.keep == "first" and not self.by
 
     @property
     def keeps_rows(self) -> bool:
         """See `Groups.keeps_rows`."""
-        return self.keep != "first" or bool(self.by)
+        return not self.gives_rows
 
     @property
     def changes_results(self) -> bool:

@@ -43,8 +43,6 @@ class Groups(Unary):
         "late": get_args(Late),
     }
     BOUNDS: ClassVar[Mapping[str, float]] = {"lateness_us": DURATION_US_MAX}
-    GIVES_ROWS: ClassVar[bool] = False
-    """Whether rows leave it as they came, with their own watermarks if the planner sets `rows`."""
     keys: tuple[Expr, ...]
     closes: str
     lateness_us: int
@@ -55,6 +53,12 @@ class Groups(Unary):
     def state_places(self) -> tuple[StateBackend, ...]:
         """See `Node.state_places`."""
         return _PLACES
+
+    @property
+    def gives_rows(self) -> bool:
+        """Whether rows leave it at once and as they came; with their own watermarks, if the planner
+        sets `rows`."""
+        return False
 
     @property
     def keeps_rows(self) -> bool:
