@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.harness import Answer, BenchError, Case, Engine
+from fabric.operators.snapshots import N_KEY_GROUPS
 
 if TYPE_CHECKING:
     from fabric.state.column_stores import ColumnStore, Found
@@ -256,7 +257,7 @@ class Linked:
     """A snapshot in a folder, as checkpoints on the same file system are: files are linked."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder, self.key_groups = folder, range(N_KEY_GROUPS)
         folder.mkdir()
 
     def put(self, name: str, data: bytes | pa.Buffer) -> None:

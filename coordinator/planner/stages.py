@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fabric.errors import InternalError, NotFoundError
 from fabric.plan.faults import quoted
-from fabric.plan.nodes import Compression, Node, NodeConfig, StreamScan, Union, Watermark
+from fabric.plan.nodes import Compression, Node, NodeConfig, StreamScan
 from fabric.plan.printer import tree
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
@@ -184,17 +184,8 @@ def may_skip_alignment(graph: StageGraph) -> bool:
     """Whether rows in flight over the edges of a stream can be restored, in any number of tasks.
 
     Over other kinds of edges rows are where earlier ones of their keys are, and nothing says by
-    which keys; rows that were put aside have no step that they come to where the edge is gone, and
-    those of a union come to one of its inputs. Watermarks differ between the tasks of a snapshot
-    that is not aligned, and a step with event time has one.
+    which keys; rows that were put aside have no step that they come to where the edge is gone.
     """
-    if any(
-        isinstance(node, Watermark | Union)
-        for stage in graph.stages
-        if stage.region == graph.stream_region
-        for node in walk(stage.root)
-    ):
-        return False
     return all(
         edge.kind in ("hash", "gather", "round_robin") and not edge.side
         for edge in graph.edges

@@ -253,6 +253,7 @@ class FolderReader:
     def __init__(self, root: Path, folder: Path, snapshot: TaskSnapshot, files: Files) -> None:
         self._root, self._folder, self._files = root, folder, files
         self._records = {file.name: file for file in snapshot.files}
+        self.key_groups = snapshot.key_groups
 
     def names(self) -> list[str]:
         """The files, sorted."""

@@ -285,6 +285,7 @@ class ObjectReader:
     ) -> None:
         self._bucket, self._job, self._prefix, self._copies = bucket, job, prefix, copies
         self._records = {file.name: file for file in snapshot.files}
+        self.key_groups = snapshot.key_groups
 
     def names(self) -> list[str]:
         """The files, sorted."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -163,22 +162,25 @@ class Chain:
     def __init__(self, root: Node, context: Context, splits: SplitNames) -> None:
         self._root = root
         self._steps = _steps(root)
-        self._operators = [
-            (step, step.operator) for step in self._steps if step.operator is not None
-        ]
+        self._operators = [(s, s.operator) for s in self._steps if s.operator is not None]
         for index, step in enumerate(self._steps):
             if step.operator is not None:
                 read = tuple(s for edge in sorted(step.edges) for s in splits.get(edge, ()))
-                step.operator.open(context.at(step.path, _own(context, index), read))
+                folder = context.folder and context.folder / f"operator-{index}"
+                step.operator.open(context.at(step.path, folder, read))
         self.inputs = sorted(self._steps[-1].edges)
         """The edges it reads; a scan of a stream is the edge ``-1 - scan_id``."""
         self._open_edges = set(self.inputs)
         self._edge_times = dict.fromkeys(self.inputs, BEGINNING)
         self._silent = _silent(self._steps)
-        self._tops = _tops(root, len(self._steps) - 1, self._steps[-1].inputs)
+        self._tops = {"": len(self._steps) - 1}
+        if isinstance(root, Branches):
+            self._tops = {branch_side(n): top for n, top in enumerate(self._steps[-1].inputs)}
         self.watermarks = dict.fromkeys(self._tops, BEGINNING)
         """By branch (``""`` where there are none): what no row that still comes out is earlier
         than; `IDLE` while nothing is to come."""
+        self.replaying = False
+        """Whether rows come by `on_rows_into`, from before what inputs know of time: it waits."""
 
     # ---- what comes in
 
@@ -221,9 +223,10 @@ class Chain:
         return self._pass(rows=(edge, batch))
 
     def on_rows_into(self, path: str, batch: pa.RecordBatch) -> Batches:
-        """Push rows through from the first input of the step at `path` on, past those below it.
+        """Push rows through from an input of the step at `path` on, past those below it.
 
-        They were in flight to it over an edge that the plan no longer has.
+        They were in flight to it over an edge that the plan no longer has. They come to the first
+        input that has their columns: inputs of the same columns are those of a union, alike.
         """
         return self._pass(into=(path, batch))
 
@@ -334,11 +337,14 @@ class Chain:
                 continue
             inputs = step.inputs
             time_us = least([leaving[child] for child in inputs])
+            time_us = BEGINNING if self.replaying else time_us
             try:
                 found = step.operator.more() if index == more else Batches()
                 given = [out[child] for child in inputs]
                 if into is not None and into[0] == step.path:
-                    given[0] = [_named(into[1], self._steps[inputs[0]].schema)]
+                    schemas = [self._steps[child].schema for child in inputs]
+                    place = list(map(_columns, schemas)).index(_columns(into[1].schema))
+                    given[place] = [_named(into[1], schemas[place])]
                 found += step.take(given, now_us, time_us)
                 found += step.end([n for n, child in enumerate(inputs) if ended[child]])
             except FabricError as error:
@@ -346,7 +352,8 @@ class Chain:
             out.append(found)
             leaving.append(step.leaving(time_us))
             ended.append(len(step.told) == len(inputs) and not step.has_more)
-        self.watermarks = {branch: leaving[top] for branch, top in self._tops.items()}
+        if not self.replaying:
+            self.watermarks = {branch: leaving[top] for branch, top in self._tops.items()}
         return out[-1]
 
     def _aside(self, index: int) -> dict[str, Batches]:
@@ -375,22 +382,14 @@ def _silent(steps: Sequence[_Step]) -> Operator | None:
     return deciding[0] if len(deciding) == 1 else None
 
 
-def _tops(root: Node, top: int, inputs: Sequence[int]) -> dict[str, int]:
-    """By branch: the place of the step whose rows it has."""
-    if isinstance(root, Branches):
-        return {branch_side(branch): place for branch, place in enumerate(inputs)}
-    return {"": top}
-
-
-def _own(context: Context, index: int) -> Path | None:
-    """A folder for one operator alone; it makes it when it needs it."""
-    return None if context.folder is None else context.folder / f"operator-{index}"
-
-
 def _edge(node: Node) -> int:
     """The number under which a leaf's rows come in."""
     assert isinstance(node, LEAVES)
     return -1 - node.scan_id if isinstance(node, StreamScan) else node.edge
+
+
+def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in schema]
 
 
 def _named(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -1,12 +1,12 @@
 """Snapshots as Arrow IPC files, from which a task takes the key groups that it owns.
 
     rows.arrow    columns ... | __key_group uint16     one file a table
-    facts.json    {"watermark": ...}                   numbers of the whole task
+    facts.json    {"watermark": ...}                   numbers of the whole task, or by key group
 
 One job: which key groups a task owns, so that state moves in ranges when the number of tasks
 changes; writing such files in any thread, and reading those of several old tasks. An operator hands
 over immutable data, or a function that makes the table of it. `Joint` is a snapshot of several
-parts, of which `parts_of` reads one.
+parts, of which `parts_of` reads one. `GroupTimes`: how far each key group had come in time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import DataError
@@ -56,6 +57,9 @@ KEY_GROUP = "__key_group"
 _FACTS = "facts.json"
 
 Rows: TypeAlias = pa.RecordBatch | pa.Table
+Fact: TypeAlias = int | list[list[int]]
+"""A number; or one by key group, see `GroupTimes.fact`."""
+Facts: TypeAlias = Mapping[str, Fact]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Packed:
     """A snapshot of tables, made when they are written, and of facts."""
 
     tables: Mapping[str, Callable[[], Rows]]
-    facts: Mapping[str, int] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
     def write(self, out: SnapshotWriter) -> None:
         """A file a table that has rows, and one of the facts."""
@@ -133,8 +137,79 @@ def unpacked(
 
 def greatest(snapshots: Sequence[SnapshotReader], fact: str, default: int) -> int:
     """The greatest value that an old task had of a fact; `default` when there is no old task."""
-    facts = [json.loads(bytes(snapshot.read(_FACTS))) for snapshot in snapshots]
-    return max((int(each[fact]) for each in facts if fact in each), default=default)
+    found = (_facts(snapshot) for snapshot in snapshots)
+    return max((int(each[fact]) for each in found if fact in each), default=default)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTimes:
+    """How far in time each key group has come: equally far, or as far as its old task had.
+
+    In a checkpoint that was not aligned, tasks have not come equally far. One that goes on with
+    the key groups of several of them has come as far as the one that was furthest behind, or rows
+    in flight to that one were late; but what the others have put out, they have put out.
+
+    >>> times = GroupTimes(3, ((10, 3), (20, 7)))
+    >>> times.of(lambda: np.array([9, 10, 19], np.uint64) << np.uint64(HASH_SHIFT)).tolist()
+    [3, 7, 7]
+    >>> times.raised(5).fact(), times.raised(8)
+    ([[10, 5], [20, 7]], GroupTimes(least=8, by_group=()))
+    """
+
+    least: int
+    by_group: tuple[tuple[int, int], ...] = ()
+    """The first key group after some, and their time; rising. Nothing: all have the least."""
+
+    @classmethod
+    def restored(
+        cls, snapshots: Sequence[SnapshotReader], fact: str, key_groups: range, default: int
+    ) -> GroupTimes:
+        """What old tasks said of our key groups; `default` where there is no old task."""
+        found: list[tuple[int, int]] = []
+        for snapshot in sorted(snapshots, key=lambda each: each.key_groups.start):
+            said, begin = _facts(snapshot).get(fact, default), snapshot.key_groups.start
+            for stop, time_us in (
+                [[snapshot.key_groups.stop, said]] if isinstance(said, int) else said
+            ):
+                if max(begin, key_groups.start) < min(stop, key_groups.stop):
+                    found.append((stop, time_us))
+                begin = stop
+        if not found:
+            return cls(default)
+        least = min(time_us for _, time_us in found)
+        return cls(least, () if all(time_us == least for _, time_us in found) else tuple(found))
+
+    @property
+    def most(self) -> int:
+        """The time of those that are furthest."""
+        return max((time_us for _, time_us in self.by_group), default=self.least)
+
+    def raised(self, time_us: int) -> GroupTimes:
+        """All come as far as `time_us` at least."""
+        if time_us >= self.most:
+            return GroupTimes(time_us)
+        by_group = tuple((stop, max(each, time_us)) for stop, each in self.by_group)
+        return GroupTimes(max(self.least, time_us), by_group)
+
+    def of(self, hashes: Callable[[], NDArray[np.uint64]]) -> NDArray[np.int64] | np.int64:
+        """The time of each row's key group, by the hashes of their keys; one if all have it."""
+        if not self.by_group:
+            return np.int64(self.least)
+        stops, times = np.array(self.by_group, np.int64).T
+        places = np.searchsorted(
+            stops, (hashes() >> np.uint64(HASH_SHIFT)).astype(np.int64), "right"
+        )
+        found: NDArray[np.int64] = times[np.minimum(places, len(times) - 1)]
+        return found
+
+    def fact(self) -> Fact:
+        """For `Packed`."""
+        return [list(each) for each in self.by_group] or self.least
+
+
+def _facts(snapshot: SnapshotReader) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(bytes(snapshot.read(_FACTS)))
+    return found
 
 
 def _ours(table: pa.Table, key_groups: range) -> pa.Table:
@@ -167,6 +242,10 @@ class _Writer:
 class _Reader:
     snapshot: SnapshotReader
     prefix: str
+
+    @property
+    def key_groups(self) -> range:
+        return self.snapshot.key_groups
 
     def names(self) -> list[str]:
         prefix = self.prefix

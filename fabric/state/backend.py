@@ -38,6 +38,10 @@ class SnapshotWriter(Protocol):
 class SnapshotReader(Protocol):
     """One old task's snapshot of some state; its files are whole, or nobody sees it."""
 
+    @property
+    def key_groups(self) -> range:
+        """Those that the old task owned."""
+
     def names(self) -> list[str]:
         """The files, sorted."""
 

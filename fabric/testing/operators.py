@@ -123,6 +123,7 @@ class Kept:
     """
 
     files: dict[str, pa.Buffer] = field(default_factory=dict)
+    key_groups: range = range(N_KEY_GROUPS)
 
     def put(self, name: str, data: bytes | pa.Buffer) -> None:
         """See `SnapshotWriter`."""
@@ -167,6 +168,7 @@ def check_operator(
     n_inputs: int = 1,
     tasks: Sequence[int] = (2, 3, 1),
     abort_at: Sequence[int] | None = None,
+    behind: int = 0,
     context: Context = _TESTED,
 ) -> Outcome:
     """Run in all ways and refuse any difference; returns what came out straight.
@@ -184,6 +186,10 @@ def check_operator(
         The numbers of tasks one after another, each for its share of the steps; none: not rescaled.
     abort_at
         The steps at which a failure is tried; None: each.
+    behind
+        By how many steps each other task is behind when the number of tasks changes, as at a
+        checkpoint that is not aligned: those rows come to the next tasks. Only for results that
+        do not depend on whether rows or a watermark come first.
     context
         Where the operator runs; each attempt has a folder of its own in that of the context.
 
@@ -200,9 +206,11 @@ def check_operator(
     for at in range(len(steps)) if abort_at is None else abort_at:
         aborted = run_aborted(make, steps, at, n_inputs, context)
         _same(aborted, expected, f"aborted at step {at}")
-    if tasks:
-        scaled = run_rescaled(make, steps, tasks, keys=keys, n_inputs=n_inputs, context=context)
-        _same(scaled, expected, f"rescaled to {tasks} tasks")
+    for lag in {0, behind} if tasks else ():
+        scaled = run_rescaled(
+            make, steps, tasks, keys=keys, n_inputs=n_inputs, behind=lag, context=context
+        )
+        _same(scaled, expected, f"rescaled to {tasks} tasks, some of them {lag} steps behind")
     return straight
 
 
@@ -248,7 +256,7 @@ def run_aborted(
     operator.close()
     again = _opened(make, context, splits=splits)
     again.restore([state] if state.files else [], range(N_KEY_GROUPS))
-    for step in [*_told(steps[:begin]), *steps[begin:]]:
+    for step in [*_last(Clock, steps[:begin]), *steps[begin:]]:
         published.add(_done(again, step))
     published.add(_ended(again, n_inputs))
     return published
@@ -262,11 +270,12 @@ def run_rescaled(
     keys: Sequence[str] | None = None,
     n_inputs: int = 1,
     sinks: Sinks | None = None,
+    behind: int = 0,
     context: Context = _TESTED,
 ) -> Outcome:
     """Each share of the steps on another number of tasks, which take over the state before.
 
-    What each task puts out goes to `sinks` as well.
+    What each task puts out goes to `sinks` as well. For `behind` see `check_operator`.
 
     >>> from fabric.operators.row_operators import UnionOperator
     >>> rows = pa.record_batch({"a": [1, 2, 3]})
@@ -278,6 +287,7 @@ def run_rescaled(
     splits, out = _splits(steps), Outcome()
     states: list[Kept] = []
     operators: list[Operator] = []
+    in_flight: list[Rows] = []
     for turn, n_tasks in enumerate(tasks):
         if sinks is not None:
             sinks.begin(turn, n_tasks)
@@ -288,11 +298,21 @@ def run_rescaled(
         for i, operator in enumerate(operators):
             operator.restore(states, key_groups(i, n_tasks))
         begin, end = (len(steps) * at // len(tasks) for at in (turn, turn + 1))
-        for number, step in enumerate([*_told(steps[:begin]), *steps[begin:end]]):
+        came: list[list[Step]] = [[] for _ in operators]
+        sent = [*in_flight, *_last(Until, steps[:begin])] if in_flight else []
+        in_flight = []
+        for number, step in enumerate([*_last(Clock, steps[:begin]), *sent, *steps[begin:end]]):
             for task, share in _routed(step, n_tasks, keys, splits, number):
+                came[task].append(share)
+        for task, shares in enumerate(came):
+            lag = behind if (turn + task) % 2 == 0 and turn + 1 < len(tasks) else 0
+            left = _since_clock(shares, lag)
+            in_flight += [share for share in shares[left:] if isinstance(share, Rows)]
+            for share in shares[:left]:
                 out.add(_sunk(_done(operators[task], share), task, sinks))
         if turn + 1 < len(tasks):
-            states = [state for each in operators if (state := _state(each, turn)).files]
+            kept = [_state(each, turn, key_groups(i, n_tasks)) for i, each in enumerate(operators)]
+            states = [state for state in kept if state.files]
             for operator in operators:
                 operator.close()
             if sinks is not None:
@@ -329,9 +349,15 @@ def _lines(batches: Batches) -> list[str]:
     return sorted(repr(row) for batch in batches for row in batch.to_pylist())
 
 
-def _told(steps: StreamChain) -> list[Clock]:
-    """What a task is told anew when it begins again: the time."""
-    return [step for step in steps if isinstance(step, Clock)][-1:]
+def _last(kind: type[Until] | type[Clock], steps: StreamChain) -> StreamChain:
+    """The last step of a kind, if there is one: what a task is told anew when it begins again."""
+    return [step for step in steps if isinstance(step, kind)][-1:]
+
+
+def _since_clock(steps: StreamChain, n: int) -> int:
+    """Where the last `n` steps begin, or those after the clock: what time it was would change."""
+    clocks = (number + 1 for number, step in enumerate(steps) if isinstance(step, Clock))
+    return max(len(steps) - n, *clocks, 0)
 
 
 def _splits(steps: StreamChain) -> tuple[str, ...]:
@@ -369,8 +395,8 @@ def _opened(make: Make, context: Context, splits: tuple[str, ...] = ()) -> Opera
     return operator
 
 
-def _state(operator: Operator, checkpoint: int) -> Kept:
-    kept = Kept()
+def _state(operator: Operator, checkpoint: int, key_groups: range = range(N_KEY_GROUPS)) -> Kept:
+    kept = Kept(key_groups=key_groups)
     operator.on_barrier(checkpoint).write(kept)
     return kept
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -38,6 +39,46 @@ def slow_totals(session: Session, n_rows: int = N_ROWS) -> DataFrame:
     return slow.group_by("key").agg(n=count(), total=col("row").sum()).changes()
 
 
+def slow_windows(session: Session, n_rows: int, rate: int = RATE) -> DataFrame:
+    """Rows by the last digit of their key, in windows that slide; behind the same slow step."""
+    source = streams.generator(
+        n_rows=n_rows, n_keys=N_KEYS, n_splits=N_SPLITS, seed=5, start=START, disorder="20 ms",
+        rows_per_s=rate, session=session,
+    )  # fmt: skip
+
+    class Slow(fabric.Process):
+        def on_batch(
+            self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch
+        ) -> pa.RecordBatch:
+            time.sleep(rows.num_rows * 2 / SLOW_RATE)
+            return rows.select(["key", "ts"])
+
+    schema = {"key": "int64", "ts": source.schema.field("ts").type}
+    timed = source.with_watermark("ts", "30 ms")
+    slow = timed.process(Slow(), keys="key", schema=schema, time="ts")
+    digits = slow.select((col("key") % 10).alias("digit"), "ts")
+    return digits.group_by("digit").window("2 seconds", slide="100 ms").agg(n=count())
+
+
+def windows_differ(out: Path, n_rows: int) -> list[tuple[object, ...]]:
+    """Windows that are not DuckDB's."""
+    with fabric.connect() as session:
+        made = streams.generator(
+            n_rows=n_rows, n_keys=N_KEYS, n_splits=N_SPLITS, seed=5, start=START,
+            disorder="20 ms", rows_per_s=RATE, session=session,
+        ).to_arrow()  # fmt: skip
+    oracle = """SELECT digit, n, ending FROM (
+        SELECT key % 10 AS digit, count(*) AS n, ending
+        FROM made, range(1, 21) AS _(nth), LATERAL (
+            SELECT (epoch_us(ts) // 100000 + nth) * 100000 AS ending)
+        GROUP BY ALL)"""
+    found = f"SELECT digit, n, epoch_us(window_end) AS ending FROM '{out}/*.parquet'"
+    with duckdb.connect() as connection:
+        connection.register("made", made)
+        either = f"(({oracle}) EXCEPT ALL ({found})) UNION ALL (({found}) EXCEPT ALL ({oracle}))"
+        return connection.sql(either).fetchall()
+
+
 def wait_for_rows_in_flight(job: Job) -> None:
     """Until there is a new checkpoint with some, which is the newest for a while."""
     before = max((one.checkpoint for one in job.checkpoints()), default=0)
@@ -68,6 +109,20 @@ def test_embedded_with_another_number_of_tasks(tmp_path: Path, after_s: float) -
             job.rescale(parallelism, timeout_s=60)
         job.wait(240.0)
     assert differs(tmp_path / "out", N_ROWS) == []
+
+
+def test_windows_with_another_number_of_tasks(tmp_path: Path) -> None:
+    """Each task of a checkpoint had come to a time of its own: windows of the others were lost."""
+    n_rows = 100_000
+    with fabric.connect(parallelism=4) as session:
+        session.checkpoints(interval_s=0.3, unaligned_after_s=0, folder=tmp_path / "checkpoints")
+        frame = slow_windows(session, n_rows)
+        job = frame.write_stream(streams.to_files(tmp_path / "out"), parallelism=3)
+        for parallelism in (2, 1):
+            wait_for_rows_in_flight(job)
+            job.rescale(parallelism, timeout_s=60)
+        job.wait(240.0)
+    assert windows_differ(tmp_path / "out", n_rows) == []
 
 
 def test_an_agent_dies(agents: LocalFabric, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from fabric.operators.contract import Context, Files, Operator
 from fabric.operators.fragment import execute_fragment
 from fabric.operators.node_operators import unsupported
 from fabric.operators.snapshots import N_KEY_GROUPS
+from fabric.plan.event_windows import Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Case, Column, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -22,6 +23,7 @@ from fabric.plan.nodes import (
     Select,
     Sort,
     StageInput,
+    StreamAggregate,
     StreamScan,
     Union,
     Watermark,
@@ -266,3 +268,38 @@ def test_each_node_has_its_state_where_that_is_said_of_it(tmp_path, engines):
     more = pa.record_batch({"a": [98, 99, 0], "s": ["new", "more", "other"]}, SCHEMA)
     assert [b.to_pydict() for b in again.on_batch(0, more)] == [{"a": [99], "s": ["more"]}]
     again.close()
+
+
+def test_rows_in_flight_come_before_what_sources_know_of_time():
+    """They were late to a window that the restored watermark of the source had closed."""
+    times = pa.schema([("at", pa.timestamp("us"))])
+    scan = StreamScan(GeneratorStream(), times, scan_id=0)
+    timed = Watermark(scan, "at", 0, path="timed")
+    root = StreamAggregate(
+        timed, (), (Alias(Agg("count", None), "n"),), Tumbling(10), "at", path="windows"
+    )
+    kept = Kept()
+    before = build_chain(timed, splits={-1: ["a"]})
+    before.on_split(-1, "a")
+    before.on_batch(-1, pa.record_batch([pa.array([50], times.field("at").type)], times))
+    before.on_barrier(1)["timed"].write(kept)
+    chain = build_chain(root, splits={-1: ["a"]})
+    chain.restore(lambda path: [kept] if path == "timed" else [], range(N_KEY_GROUPS))
+    chain.replaying = True
+    out = chain.on_time(1)
+    in_flight = pa.record_batch([pa.array([3, 12], times.field("at").type)], times)
+    out += chain.on_rows_into("windows", in_flight)
+    assert (out, chain.watermarks[""]) == ([], BEGINNING)
+    chain.replaying = False
+    out = chain.on_time(2)
+    assert pa.Table.from_batches(out)["n"].to_pylist() == [1, 1]
+    assert chain.watermarks[""] == 50
+
+
+@pytest.mark.parametrize(("name", "value"), [("b", 1.5), ("a", 7)])
+def test_rows_in_flight_into_a_union_come_to_the_input_of_their_columns(name, value):
+    floats = pa.schema([("b", pa.float64())])
+    root = Union((StageInput(0, floats), Select(StageInput(1, SCHEMA), (A,))), path="both")
+    chain = build_chain(root)
+    (out,) = chain.on_rows_into("both", pa.record_batch({name: [value]}))
+    assert out.to_pydict() == {"b": [float(value)]}

@@ -38,6 +38,8 @@ class SlotChain:
         self._aside: dict[str, Batches] = {}
         self._counts: dict[str, dict[str, int]] = {}
         self._split = ""
+        self.replaying = False
+        """See `Chain`."""
         self._state = sp.Stepped()
         self._turn = Condition()
         self._reads = False
@@ -166,7 +168,7 @@ class SlotChain:
         return self._stored.pop(key)
 
     def _call(self, **step: Any) -> Batches:
-        self._ask(sp.ToSlot(step=sp.Step(**step)))
+        self._ask(sp.ToSlot(step=sp.Step(replaying=self.replaying, **step)))
         state, checked = self._state, self._supervisor.checked
         for side in state.sides:
             if (schema := self._sides.get(side.tag)) is None:

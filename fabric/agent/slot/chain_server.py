@@ -84,6 +84,7 @@ class _Stepper:
 
     def _call(self, step: sp.Step) -> Batches:
         chain = self._chain
+        chain.replaying = step.replaying
         match step.WhichOneof("call"):
             case "rows" if step.rows.into:
                 return chain.on_rows_into(step.rows.into, self._channel.batch(step.rows.batch))

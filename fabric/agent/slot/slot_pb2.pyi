@@ -124,7 +124,7 @@ class Begin(_message.Message):
     def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ..., copies: _Optional[str] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("split", "rows", "split_end", "watermark", "now_us", "edge_end", "barrier", "complete", "abort", "close", "slowest", "more")
+    __slots__ = ("split", "rows", "split_end", "watermark", "now_us", "edge_end", "barrier", "complete", "abort", "close", "slowest", "more", "replaying")
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SPLIT_END_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +137,7 @@ class Step(_message.Message):
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     SLOWEST_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    REPLAYING_FIELD_NUMBER: _ClassVar[int]
     split: str
     rows: EdgeRows
     split_end: SplitEnd
@@ -149,7 +150,8 @@ class Step(_message.Message):
     close: Close
     slowest: SlowestSplit
     more: More
-    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[EdgeRows, _Mapping]] = ..., split_end: _Optional[_Union[SplitEnd, _Mapping]] = ..., watermark: _Optional[_Union[EdgeWatermark, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_end: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., slowest: _Optional[_Union[SlowestSplit, _Mapping]] = ..., more: _Optional[_Union[More, _Mapping]] = ...) -> None: ...
+    replaying: bool
+    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[EdgeRows, _Mapping]] = ..., split_end: _Optional[_Union[SplitEnd, _Mapping]] = ..., watermark: _Optional[_Union[EdgeWatermark, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_end: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., slowest: _Optional[_Union[SlowestSplit, _Mapping]] = ..., more: _Optional[_Union[More, _Mapping]] = ..., replaying: _Optional[bool] = ...) -> None: ...
 
 class Splits(_message.Message):
     __slots__ = ("edge", "names")

@@ -123,6 +123,7 @@ class StreamTask:
 
     def _replay(self) -> None:
         """Work on rows that were in flight over edges that the plan no longer has."""
+        self._chain.replaying = bool(self._replayed)
         while self._replayed:
             path, batch = self._replayed.popleft()
             self._cancellation.check()
@@ -131,6 +132,7 @@ class StreamTask:
                 self._write(batch)
             else:
                 self._emit(self._chain.on_rows_into(path, batch))
+        self._chain.replaying = False
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What sources and operators have counted, by node path."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.take import take
 from fabric.errors import DataError
 from fabric.event_time import END_OF_TIME
@@ -99,6 +100,14 @@ def row_watermarks(batch: pa.RecordBatch) -> Ints | None:
     if WATERMARK not in batch.schema.names:
         return None
     found: Ints = batch.column(WATERMARK).to_numpy()
+    return found
+
+
+def hashes_of_rows(batch: pa.RecordBatch, keys: Sequence[str]) -> NDArray[np.uint64]:
+    """The hash of each row's keys, by which rows go to tasks; without keys 0, the first's."""
+    if not keys:
+        return np.zeros(batch.num_rows, np.uint64)
+    found: NDArray[np.uint64] = hash_columns([batch.column(name) for name in keys])
     return found
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from fabric._cython.kernels.group_table import GroupTable
 from fabric.errors import StorageError
-from fabric.operators.snapshots import Joint, Packed, Rows, parts_of, unpacked
+from fabric.operators.snapshots import Facts, Joint, Packed, Rows, parts_of, unpacked
 from fabric.operators.streams.columns import Ints, only
 from fabric.operators.streams.group_values import Numbers
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
@@ -114,7 +114,7 @@ class Deltas:
 
     # ---- snapshots
 
-    def snapshot(self, groups: Hot, facts: Mapping[str, int]) -> Snapshot:
+    def snapshot(self, groups: Hot, facts: Facts) -> Snapshot:
         """The groups as they are, and facts of the whole task."""
         changed = groups.ids
         if self._files:

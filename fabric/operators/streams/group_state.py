@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import PlanError
-from fabric.operators.snapshots import KEY_GROUP, with_key_groups
+from fabric.operators.snapshots import KEY_GROUP, Facts, with_key_groups
 from fabric.operators.streams.accumulators import Aggregates, Ids, RowGroups
 from fabric.operators.streams.cold_groups import ColdGroups, Recency
-from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.columns import Ints, hashes_of_rows
 from fabric.operators.streams.deltas import Deltas, Hot
 from fabric.operators.streams.group_values import Numbers
 from fabric.operators.streams.row_store import GroupRows
@@ -138,6 +138,10 @@ class GroupState:
         if not columns:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(ids), pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=self._keys)
+
+    def key_hashes(self, ids: Ids) -> NDArray[np.uint64]:
+        """The hash of each group's keys, by which rows go to tasks; without keys 0, the first's."""
+        return self.hashes(self.keys(ids))
 
     def changed(self, ids: Ids) -> None:
         """These groups are not what they were; of those that `number` gave that is known."""
@@ -268,13 +272,10 @@ class GroupState:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def hashes(self, rows: pa.RecordBatch) -> NDArray[np.uint64]:
-        """The hash of each row's keys, by which rows go to tasks; without keys 0, the first's."""
-        if not len(self._keys):
-            return np.zeros(rows.num_rows, np.uint64)
-        found: NDArray[np.uint64] = hash_columns(rows.columns[: len(self._keys)])
-        return found
+        """The same of rows that begin with the keys."""
+        return hashes_of_rows(rows, rows.schema.names[: len(self._keys)])
 
-    def snapshot(self, facts: Mapping[str, int]) -> Snapshot:
+    def snapshot(self, facts: Facts) -> Snapshot:
         """The groups in memory as they are, and facts of the whole task."""
         ids, names = self.ids(), [f"k{i}" for i in range(len(self._keys))]
         whole = lambda: partial(_grouped, self.rows(ids), names)  # noqa: E731

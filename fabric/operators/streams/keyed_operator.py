@@ -20,10 +20,11 @@ import pyarrow as pa
 from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.event_time.windows import behind
 from fabric.operators.contract import Batches, Context, KeptState, Operator
-from fabric.operators.snapshots import with_key_groups
+from fabric.operators.snapshots import GroupTimes, with_key_groups
 from fabric.operators.streams.cold_groups import ColdGroups, Recency
-from fabric.operators.streams.columns import Ints, only, told_as
+from fabric.operators.streams.columns import Ints, hashes_of_rows, only, told_as
 from fabric.operators.streams.deltas import Deltas, Hot, Make
 from fabric.operators.streams.lifetime import Closing, Late, TimeToLive, restored_times, times_of
 from fabric.plan.expr import output_name
@@ -43,7 +44,7 @@ class KeyedOperator(Operator):
         self._output, self._closes = output, node.closes
         self._keys = pa.schema([source.field(output_name(key)) for key in node.keys])
         self._late = Late(node.closes, node.lateness_us, aside=node.late == "side")
-        self._watermark = BEGINNING
+        self._times = GroupTimes(BEGINNING)
         self._ttl = TimeToLive(ttl_us) if ttl_us else None
         self._forget_all()
         self._recency = Recency()
@@ -77,7 +78,8 @@ class KeyedOperator(Operator):
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """What the rows that are on time change."""
         if self._closing is not None:
-            batch = self._late.split(batch, self._watermark)
+            reached = self._times.of(lambda: hashes_of_rows(batch, self._keys.names))
+            batch = self._late.split(batch, reached)
         if not batch.num_rows:
             return []
         groups = self._number(only(batch, self._keys.names))
@@ -91,11 +93,15 @@ class KeyedOperator(Operator):
 
     def on_watermark(self, time_us: int) -> Batches:
         """What groups put out that are complete now; they are forgotten."""
-        self._watermark = time_us
+        self._times = self._times.raised(time_us)
         if self._closing is None:
             return []
         passed = self._late.passed(time_us)
         return self._close(self._closing, passed) + self._close_below(passed)
+
+    def watermark(self, time_us: int) -> int:
+        """Behind by how long groups that close wait for late rows."""
+        return time_us if self._closing is None else behind(time_us, self._late.lateness_us)
 
     def on_time(self, now_us: int) -> Batches:
         """Forgets groups that rest."""
@@ -105,12 +111,12 @@ class KeyedOperator(Operator):
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All groups."""
         groups = Hot(self.groups(), self.nbytes, lambda ids: self._unload(ids)[0], self.whole)
-        hot = self._deltas.snapshot(groups, times_of(self._watermark, self._ttl))
+        hot = self._deltas.snapshot(groups, times_of(self._times, self._ttl))
         return self._below.beside(hot)
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The groups of our key groups."""
-        self._watermark = restored_times(snapshots, self._ttl)
+        self._times = restored_times(snapshots, key_groups, self._ttl)
         self._load(list(self._deltas.restored(snapshots, key_groups)))
         self._below.restore(snapshots, key_groups)
 

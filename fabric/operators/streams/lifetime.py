@@ -15,7 +15,7 @@ import pyarrow as pa
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import closed, closed_at
 from fabric.operators.contract import Batches
-from fabric.operators.snapshots import greatest
+from fabric.operators.snapshots import Facts, GroupTimes, greatest
 from fabric.operators.streams.columns import Bools, Ints, row_watermarks, rows_of, shown, us
 from fabric.operators.streams.group_values import Numbers
 from fabric.plan.stream import LATE
@@ -155,16 +155,18 @@ class TimeToLive:
         return found
 
 
-def times_of(watermark: int, ttl: TimeToLive | None) -> dict[str, int]:
+def times_of(watermark: GroupTimes, ttl: TimeToLive | None) -> Facts:
     """The times of an operator, as facts of its snapshot."""
-    return {_WATERMARK: watermark, _NOW: BEGINNING if ttl is None else ttl.now}
+    return {_WATERMARK: watermark.fact(), _NOW: BEGINNING if ttl is None else ttl.now}
 
 
-def restored_times(snapshots: Sequence[SnapshotReader], ttl: TimeToLive | None) -> int:
-    """Tell `ttl` the time of old tasks, and return their watermark."""
+def restored_times(
+    snapshots: Sequence[SnapshotReader], key_groups: range, ttl: TimeToLive | None
+) -> GroupTimes:
+    """Tell `ttl` the time of old tasks, and return their watermarks."""
     if ttl is not None:
         ttl.now = greatest(snapshots, _NOW, BEGINNING)
-    return greatest(snapshots, _WATERMARK, BEGINNING)
+    return GroupTimes.restored(snapshots, _WATERMARK, key_groups, BEGINNING)
 
 
 class LateRows:
@@ -191,24 +193,24 @@ class Late(LateRows):
     """Takes late rows out of batches, where groups close by the time in column `closes`.
 
     A row is late iff that time and the allowed lateness are not after the watermark that the row
-    carries, else the operator's own.
+    carries, or the operator's own.
     """
 
     def __init__(self, closes: str, lateness_us: int, *, aside: bool) -> None:
         super().__init__(aside=aside)
-        self._closes, self._lateness_us = closes, lateness_us
+        self._closes, self.lateness_us = closes, lateness_us
 
-    def split(self, batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
-        """The rows that are on time.
+    def split(self, batch: pa.RecordBatch, watermark: Ints | np.int64) -> pa.RecordBatch:
+        """The rows that are on time; the operator's watermark may be one for each row.
 
         >>> late = Late("end", 0, aside=True)
         >>> batch = pa.record_batch({"end": pa.array([5, 6], pa.timestamp("us"))})
-        >>> late.split(batch, 5).num_rows, late.take()["late"][0].num_rows, late.n_rows
+        >>> late.split(batch, np.int64(5)).num_rows, late.take()["late"][0].num_rows, late.n_rows
         (1, 1, 1)
         """
         own = row_watermarks(batch)
-        known = np.int64(watermark) if own is None else own
-        mask = us(batch.column(self._closes)) <= closed(known, self._lateness_us)
+        known = watermark if own is None else np.maximum(watermark, own)
+        mask = us(batch.column(self._closes)) <= closed(known, self.lateness_us)
         if not mask.any():
             return batch
         self.put(batch, mask)
@@ -216,4 +218,4 @@ class Late(LateRows):
 
     def passed(self, watermark: int) -> int:
         """Groups that close at this time or before are complete; at the end of time all are."""
-        return closed_at(watermark, self._lateness_us)
+        return closed_at(watermark, self.lateness_us)

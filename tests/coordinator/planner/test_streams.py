@@ -91,8 +91,8 @@ def kinds(root: Node) -> list[str]:
 
 @pytest.mark.parametrize(
     ("root", "may"),
-    [(Changes(TopN(SCAN, (K,), (SortKey(V),), 2)), True), (BY_MINUTE, False),
-     (Changes(TopN(Union((SCAN, SCAN)), (K,), (SortKey(V),), 2)), False)],
+    [(Changes(TopN(SCAN, (K,), (SortKey(V),), 2)), True), (BY_MINUTE, True),
+     (Changes(TopN(Union((SCAN, SCAN)), (K,), (SortKey(V),), 2)), True)],
     ids=["keyed", "event time", "union"],
 )  # fmt: skip
 def test_which_streams_may_skip_alignment(root: Node, may: bool) -> None:
@@ -333,9 +333,11 @@ def test_materialised_settings_are_refused() -> None:
 
 
 def test_deduplicated_rows_keep_their_watermark_only_when_they_pass_at_once() -> None:
-    for step, keeps in ((Deduplicate(TIMED, (K,)), True),
-                        (Deduplicate(AssignWindows(TIMED, "ts", WINDOW), (K, END),
-                                     closes="window_end"), False)):  # fmt: skip
+    closing = Deduplicate(AssignWindows(TIMED, "ts", WINDOW), (K, END), closes="window_end")
+    last, earliest = replace(closing, keep="last"), replace(closing, by="ts")
+    for step, keeps in (
+        (Deduplicate(TIMED, (K,)), True), (closing, True), (last, False), (earliest, False),
+    ):  # fmt: skip
         counted = StreamAggregate(step, (K,), COUNT, WINDOW, "ts")
         made = of(plan(Sink(counted, OUT), parallelism=1), Deduplicate)
         assert isinstance(made, Deduplicate)

@@ -142,7 +142,7 @@ def test_windows_below_memory_are_those_of_the_model(
     make, made = remembering(maker(node))
     with below(room) as context:
         out = check_operator(
-            make, steps, keys=["k"] * keyed, context=context, abort_at=some_of(steps)
+            make, steps, keys=["k"] * keyed, context=context, abort_at=some_of(steps), behind=3
         )
     found = folded(out.rows, keyed=keyed) + late_rows(out.sides.get("late", []))
     assert found == answers(rows, window, lateness, keyed=keyed)
@@ -158,7 +158,9 @@ def test_groups_that_close_by_a_key_below_memory(rng: Random, lateness: int, roo
     expected = run_straight(maker(closing(lateness)), steps)
     with below(room) as context:
         make = maker(closing(lateness))
-        out = check_operator(make, steps, keys=["k", "t"], context=context, abort_at=some_of(steps))
+        out = check_operator(
+            make, steps, keys=["k", "t"], context=context, abort_at=some_of(steps), behind=3
+        )
     assert out.multisets() == expected.multisets()
 
 

@@ -160,7 +160,9 @@ def test_closing_groups_are_put_out_once_and_forgotten(keep, aside, room):
     ]
     steps = [Rows(batches[0]), Until(9), Rows(batches[1]), Until(20), Rows(batches[2]), Until(29)]
     with below(room) as context:
-        out = check_operator(operator_of(node, ENDS), steps, keys=["k", "end"], context=context)
+        out = check_operator(
+            operator_of(node, ENDS), steps, keys=["k", "end"], behind=2, context=context
+        )
     found = sorted(row["i"] for batch in out.rows for row in batch.to_pylist())
     assert found == ([0, 2, 3, 8] if keep == "first" else [3, 4, 6, 8])
     late = [row["i"] for batch in out.sides.get("late", []) for row in batch.to_pylist()]

@@ -154,7 +154,7 @@ def test_groups_that_close_come_once_without_late_rows(parts, lateness, ties, as
     with below(room) as context:
         out = check_operator(
             operator_of(node, ENDS), steps, keys=["k", "end"], context=context,
-            abort_at=None if room is None else [2],
+            abort_at=None if room is None else [2], behind=2,
         )  # fmt: skip
     late = [
         row for row in rows if row["end"] is not None and row["end"] + lateness <= row[WATERMARK]
@@ -183,6 +183,24 @@ def test_a_window_comes_when_its_end_and_lateness_are_reached():
     assert operator.on_batch(0, late) == []
     assert operator.counts() == {"late_rows": 1}
     assert operator.on_watermark(100) == []
+
+
+def test_its_watermark_waits_for_the_windows_that_wait():
+    """The next step dropped what came out of a window that had waited for late rows."""
+    node = TopN(
+        StageInput(0, ENDS), (Column("k"), Column("end")), (SortKey(Column("v")),), 1,
+        closes="end", lateness_us=5,
+    )  # fmt: skip
+    operator = operator_of(node, ENDS)()
+    rows = [{"k": "a", "end": end, "v": 1, "i": 0, WATERMARK: 0} for end in (10, 20, 30)]
+    operator.on_batch(0, pa.RecordBatch.from_pylist(rows, ENDS))
+    left, n_rows = BEGINNING, 0
+    for time_us in (11, 16, 21, 40):
+        for out in operator.on_watermark(time_us):
+            n_rows += out.num_rows
+            assert min(out.column("end").cast(pa.int64()).to_pylist()) > left
+        left = operator.watermark(time_us)
+    assert (n_rows, left) == (3, 35)
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -32,7 +32,16 @@ from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StageInput, StreamAggregate
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import KIND
-from fabric.testing.operators import Clock, Kept, Rows, Step, Until, check_operator, run_straight
+from fabric.testing.operators import (
+    Clock,
+    Kept,
+    Rows,
+    Step,
+    Until,
+    check_operator,
+    run_rescaled,
+    run_straight,
+)
 from tests.support.stream_model import (
     SCHEMA,
     Row,
@@ -82,9 +91,11 @@ def checked(
 ) -> None:
     assert node.window is not None
     keys = [key.name for key in node.keys if isinstance(key, Column)]
-    out = check_operator(maker(node), steps, keys=keys)
-    found = folded(out.rows, keyed=bool(keys)) + late_rows(out.sides.get("late", []))
-    assert found == answers(rows, node.window, lateness, keyed=bool(keys))
+    straight = check_operator(maker(node), steps, keys=keys, behind=0 if node.kinds else 3)
+    behind = run_rescaled(maker(node), steps, (2, 3, 1), keys=keys, behind=3)
+    for out in (straight, behind):
+        found = folded(out.rows, keyed=bool(keys)) + late_rows(out.sides.get("late", []))
+        assert found == answers(rows, node.window, lateness, keyed=bool(keys))
 
 
 @settings(max_examples=60, deadline=None)
@@ -95,7 +106,7 @@ def checked(
 def test_windows_are_those_of_the_model(
     rng: Random, window: Window, lateness: int, trigger: Trigger, keyed: bool
 ) -> None:
-    steps, rows = random_run(rng)
+    steps, rows = random_run(rng, "abcdef")
     node = aggregate(window, keyed=keyed, trigger=trigger, lateness_us=lateness)
     checked(node, steps, rows, lateness)
 
@@ -165,7 +176,7 @@ def closing(lateness: int) -> StreamAggregate:
 @given(rng=RUNS, lateness=st.sampled_from([0, 3]))
 def test_groups_close_by_a_key(rng: Random, lateness: int) -> None:
     steps, rows = random_run(rng)
-    out = check_operator(maker(closing(lateness)), steps, keys=["k", "t"])
+    out = check_operator(maker(closing(lateness)), steps, keys=["k", "t"], behind=3)
     expected = Counter[tuple[object, ...]]()
     groups: dict[tuple[str, int], list[int]] = {}
     for row in rows:

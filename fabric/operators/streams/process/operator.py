@@ -25,7 +25,7 @@ from fabric.event_time.timers import Timers
 from fabric.operators.contract import Batches, Context, KeptState, Operator
 from fabric.operators.functions.trust import load_anew
 from fabric.operators.functions.user_code import said, watched
-from fabric.operators.snapshots import Joint, Packed, greatest, parts_of
+from fabric.operators.snapshots import GroupTimes, Joint, Packed, greatest, parts_of
 from fabric.operators.streams.columns import Ints, only, shown
 from fabric.operators.streams.process.calls import Calls, Deadline
 from fabric.operators.streams.process.context import CallContext, state_specs
@@ -100,8 +100,8 @@ class ProcessOperator(Operator):
 
     def on_watermark(self, time_us: int) -> Batches:
         """Calls timers of event time."""
-        self._context.watermark = time_us
-        return self._fire("event", time_us)
+        self._context.watermark = max(time_us, self._context.watermark)
+        return self._fire("event", self._context.watermark)
 
     def on_time(self, now_us: int) -> Batches:
         """Calls timers of processing time, and lets states age."""
@@ -132,7 +132,8 @@ class ProcessOperator(Operator):
         """Those of our key groups."""
         self._store.restore(parts_of(snapshots, "state"), key_groups)
         timers = parts_of(snapshots, "timers")
-        self._context.watermark = greatest(timers, _WATERMARK, BEGINNING)
+        times = GroupTimes.restored(timers, _WATERMARK, key_groups, BEGINNING)
+        self._context.watermark = times.least  # rows in flight may be no later than that
         self._context.now = greatest(timers, _NOW, BEGINNING)
         for part in timers:
             if f"{_TIMERS}.arrow" in part.names():

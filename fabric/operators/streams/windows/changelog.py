@@ -8,7 +8,7 @@ shown after whole batches: "after every so many rows" means as soon as a batch b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import expanded, is_early, shown_after_rows, starts
 from fabric.operators.contract import Batches
+from fabric.operators.snapshots import Facts, greatest
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.columns import AFTER, BEFORE, DELETE, INSERT, Ints, sliced
 from fabric.operators.streams.windows.window_operator import WindowOperator
 from fabric.plan.nodes import StreamAggregate
+from fabric.state.backend import SnapshotReader
 
 UNSHOWN = "rows"
 """The note that counts the rows of a group that no result shows."""
@@ -101,13 +103,13 @@ class Changing(WindowOperator):
         self._told_us = now_us
         return found + self.show(self.state.ids())
 
-    def facts(self) -> Mapping[str, int]:
+    def facts(self) -> Facts:
         """See `WindowOperator`."""
         return {_EARLY: self._told_us}
 
-    def restored_facts(self, facts: Mapping[str, int]) -> None:
+    def restored_facts(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """See `WindowOperator`."""
-        self._told_us = facts[_EARLY]
+        self._told_us = greatest(snapshots, _EARLY, BEGINNING)
 
     def _unshown(self, ids: Ids) -> Ints:
         return self.state.notes[UNSHOWN].values[ids]

@@ -12,9 +12,17 @@ import pyarrow as pa
 from fabric.errors import InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import Clock, Framed, Spans, closed, closed_at, spans, step, waits_us
-from fabric.operators.streams.columns import Ints, event_times, row_watermarks, us
+from fabric.operators.snapshots import GroupTimes
+from fabric.operators.streams.columns import (
+    Ints,
+    event_times,
+    hashes_of_rows,
+    row_watermarks,
+    us,
+)
 from fabric.operators.streams.lifetime import LateRows
 from fabric.plan.event_windows import Cumulative, Sliding, Tumbling, clock_zone
+from fabric.plan.expr import output_name
 from fabric.plan.nodes import StreamAggregate
 
 
@@ -36,8 +44,18 @@ class Ends:
         """By which the ends of windows are counted; times of groups that close by a key are UTC."""
         self.step = 1 if self.window is None else step(self.window)
         self.late = LateRows(aside=node.late == "side")
-        self.time_us = BEGINNING
+        self.reached_by = GroupTimes(BEGINNING)
+        """The operator's watermark, or the clock; see `GroupTimes` for those of key groups."""
+        self._keys = [output_name(key) for key in node.keys]
+
+    @property
+    def time_us(self) -> int:
         """The operator's watermark, or the clock."""
+        return self.reached_by.least
+
+    def restore(self, times: GroupTimes) -> None:
+        """Old tasks had come so far. By the clock, whatever comes now is after all of them."""
+        self.reached_by = GroupTimes(times.most) if self.by_clock else times
 
     @property
     def passed(self) -> int:
@@ -53,7 +71,7 @@ class Ends:
         """Time has come to `time_us`; whether that is news."""
         if time_us <= self.time_us:
             return False
-        self.time_us = time_us
+        self.reached_by = self.reached_by.raised(time_us)
         return True
 
     def next_us(self) -> int:
@@ -117,7 +135,12 @@ class Ends:
         return int(self.clock.shown(np.array([time_us]))[0]) if self.clock.zoned else time_us
 
     def _carried(self, batch: pa.RecordBatch) -> Ints | None:
-        return None if self.by_clock else row_watermarks(batch)
+        """The watermarks that rows carry, or of their key groups where those are further."""
+        carried = None if self.by_clock else row_watermarks(batch)
+        if not self.reached_by.by_group:
+            return carried
+        reached = np.asarray(self.reached_by.of(lambda: hashes_of_rows(batch, self._keys)))
+        return reached if carried is None else np.maximum(carried, reached)
 
     def _known(self, batch: pa.RecordBatch) -> Ints | np.int64:
         """What each row is late by."""

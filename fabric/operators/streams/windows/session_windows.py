@@ -9,7 +9,7 @@ or below it until a row of the key comes, or they end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from fabric._cython.kernels.group_table import GroupTable
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.sessions import SessionTable
 from fabric.operators.contract import Batches
+from fabric.operators.snapshots import Facts, greatest
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.cold_groups import Recency
 from fabric.operators.streams.columns import Ints
@@ -26,6 +27,7 @@ from fabric.operators.streams.group_values import Numbers
 from fabric.operators.streams.windows.changelog import UNSHOWN, Changing
 from fabric.plan.event_windows import Session
 from fabric.plan.nodes import StreamAggregate
+from fabric.state.backend import SnapshotReader
 
 _SESSION, _START, _END = "session", "start", "end"
 _MADE = "sessions"
@@ -108,14 +110,14 @@ class SessionWindows(Changing):
             self.state.remove(ids)
         self.state.below.expire(passed)
 
-    def facts(self) -> Mapping[str, int]:
+    def facts(self) -> Facts:
         """See `WindowOperator`."""
         return {**super().facts(), _MADE: self._n_made}
 
-    def restored_facts(self, facts: Mapping[str, int]) -> None:
+    def restored_facts(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """See `WindowOperator`."""
-        super().restored_facts(facts)
-        self._n_made = facts[_MADE]
+        super().restored_facts(snapshots, key_groups)
+        self._n_made = greatest(snapshots, _MADE, 0)
 
     def restored(self) -> None:
         """See `WindowOperator`; the table of sessions is made anew."""

@@ -9,7 +9,7 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,14 @@ from fabric._cython.kernels.group_table import GroupTable
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import expanded, starts
 from fabric.operators.contract import Batches, Context
+from fabric.operators.snapshots import Facts, GroupTimes
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.columns import ROWS_MAX, Ints
 from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.windows.window_operator import WindowOperator
 from fabric.plan.event_windows import Cumulative, Sliding
 from fabric.plan.nodes import StreamAggregate
+from fabric.state.backend import SnapshotReader
 
 _PAIRS = 1 << 18
 """About how many groups are merged into windows at once."""
@@ -42,7 +44,8 @@ class TimeWindows(WindowOperator):
         marks = ["last", "first"] if self._shared else ["last"]
         super().__init__(node, output, source, marks=marks)
         self._next = END_OF_TIME  # no window ends before
-        self._fired = BEGINNING  # windows that end then or before have given their result
+        self._fired = GroupTimes(BEGINNING)
+        """Windows that end then or before have given their result."""
 
     def open(self, context: Context) -> None:
         """Groups that are windows are wanted by their ends; others with all those of their key."""
@@ -69,7 +72,7 @@ class TimeWindows(WindowOperator):
             return []
         ids = self.state.ids()
         due = ids[self._first(self.state, ids) <= passed]
-        fired, self._fired = self._fired, passed
+        fired, self._fired = self._fired, self._fired.raised(passed)
         if self.state.has_cold:
             self._evict(due)
             return self.gradually(self._results_of_cold(fired, passed))
@@ -93,13 +96,13 @@ class TimeWindows(WindowOperator):
         way."""
         return BEGINNING if self._next <= self.ends.passed else self.ends.next_us()
 
-    def facts(self) -> Mapping[str, int]:
+    def facts(self) -> Facts:
         """See `WindowOperator`."""
-        return {_FIRED: self._fired}
+        return {_FIRED: self._fired.fact()}
 
-    def restored_facts(self, facts: Mapping[str, int]) -> None:
+    def restored_facts(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """See `WindowOperator`."""
-        self._fired = facts[_FIRED]
+        self._fired = GroupTimes.restored(snapshots, _FIRED, key_groups, BEGINNING)
 
     def restored(self) -> None:
         """See `WindowOperator`."""
@@ -107,15 +110,15 @@ class TimeWindows(WindowOperator):
 
     def _plan(self) -> None:
         """Note when the next window ends."""
-        first = self._after(self._fired, self._first(self.state, self.state.ids()))
+        first = self._after(self._fired, self.state, self.state.ids())
         self._next = int(first.min()) if len(first) else END_OF_TIME
         if self.state.has_cold:
-            self._next = min(self._next, self.ends.next_end(self._fired))
+            self._next = min(self._next, self.ends.next_end(self._fired.least))
 
     def _evict(self, ids: Ids) -> None:
         self.state.evict(ids, self._last(self.state, ids))
 
-    def _results_of_cold(self, fired: int, passed: int) -> Iterator[Batches]:
+    def _results_of_cold(self, fired: GroupTimes, passed: int) -> Iterator[Batches]:
         """Of windows whose groups have all been handed down, a portion at a time."""
         below = self.state.below
         for rows in below.by_key() if self._shared else below.due(passed):
@@ -126,7 +129,7 @@ class TimeWindows(WindowOperator):
         below.expire(passed)
         self._plan()
 
-    def _results(self, state: GroupState, ids: Ids, fired: int, passed: int) -> Batches:
+    def _results(self, state: GroupState, ids: Ids, fired: GroupTimes, passed: int) -> Batches:
         """Of the windows of these groups that end after `fired`, up to `passed`."""
         if self._shared:
             found = self._windows(state, ids, fired, passed)
@@ -139,12 +142,13 @@ class TimeWindows(WindowOperator):
     def _first(self, state: GroupState, ids: Ids) -> Ints:
         return state.marks["first" if self._shared else "last"].values[ids]
 
-    def _after(self, fired: int, first: Ints) -> Ints:
+    def _after(self, fired: GroupTimes, state: GroupState, ids: Ids) -> Ints:
         """The first end of each group's windows that is after `fired`; its only one stays."""
-        step = self.ends.step
+        first, step = self._first(state, ids), self.ends.step
         if not self._shared:
             return first
-        return np.where(first > fired, first, first + (np.maximum(fired, first) - first) // step
+        over = fired.of(lambda: state.key_hashes(ids))
+        return np.where(first > over, first, first + (np.maximum(over, first) - first) // step
                         * step + step)  # fmt: skip
 
     def _groups(self, state: GroupState, ids: Ids) -> Batches:
@@ -155,11 +159,13 @@ class TimeWindows(WindowOperator):
             ids, ends = ids[order], ends[order]
         return self._rows(state.keys(ids), ends, state.aggregates.results(ids))
 
-    def _windows(self, state: GroupState, ids: Ids, fired: int, passed: int) -> Iterator[Batches]:
+    def _windows(
+        self, state: GroupState, ids: Ids, fired: GroupTimes, passed: int
+    ) -> Iterator[Batches]:
         """Windows that are made of several groups, some at a time: the rows of each, then those of
         the next one."""
         ids = ids[np.argsort(self._first(state, ids), kind="stable")]
-        first = self._after(fired, self._first(state, ids))
+        first = self._after(fired, state, ids)
         last = np.minimum(self._last(state, ids), passed)
         keys, n_keys = self._numbered_keys(state, ids)
         step = self.ends.step

@@ -8,7 +8,7 @@ groups, and when some of them go below memory (`GroupState.hand_down`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import behind
 from fabric.operators.contract import Batches, Context, KeptState, Operator
-from fabric.operators.snapshots import greatest
+from fabric.operators.snapshots import Facts, GroupTimes
 from fabric.operators.streams.accumulators import Aggregates
 from fabric.operators.streams.cold_groups import ColdGroups
 from fabric.operators.streams.columns import INSERT, sliced, told_as
@@ -71,11 +71,11 @@ class WindowOperator(Operator):
     def restored(self) -> None:
         """The groups have come from snapshots."""
 
-    def facts(self) -> Mapping[str, int]:
-        """Numbers of the whole task for the snapshot; `restored_facts` gets the greatest back."""
+    def facts(self) -> Facts:
+        """Numbers for the snapshot."""
         return {}
 
-    def restored_facts(self, facts: Mapping[str, int]) -> None:
+    def restored_facts(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """What `facts` said."""
 
     # ---- the contract
@@ -113,16 +113,14 @@ class WindowOperator(Operator):
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All groups."""
-        facts = {_TIME: self.ends.time_us, **self.facts()}
+        facts = {_TIME: self.ends.reached_by.fact(), **self.facts()}
         hot = self.state.snapshot(facts)
         return self.state.below.beside(hot) if self.state.has_cold else hot
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The groups of our key groups."""
-        self.ends.time_us = greatest(snapshots, _TIME, BEGINNING)
-        self.restored_facts({
-            name: greatest(snapshots, name, value) for name, value in self.facts().items()
-        })  # fmt: skip
+        self.ends.restore(GroupTimes.restored(snapshots, _TIME, key_groups, BEGINNING))
+        self.restored_facts(snapshots, key_groups)
         self.state.restore(snapshots, key_groups)
         if self.order is not None:
             self.state.below.restore(snapshots, key_groups)
