@@ -328,7 +328,7 @@ class CheckpointConfig:
             raise ConfigError(f"folder must be text, got {self.folder!r}")
         if is_object_url(self.folder):
             ObjectUrl.of(self.folder)  # refuses what is none
-        elif refused := unreachable_folder(self.folder, "checkpoints"):
+        elif refused := unreachable_folder(self.folder, "checkpoints", stores=True):
             raise ConfigError(refused)
         if self.min_pause_s < 0 or (self.failures_max is not None and self.failures_max < 0):
             raise ConfigError(

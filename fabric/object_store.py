@@ -21,9 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
+from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, StorageError
 from fabric.values import scheme_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ _BESIDE = "\n"
 _METADATA = ("169.254.169.254", "metadata.google.internal")
 """Whom a client asks that was given no credentials."""
 _URL = re.compile(r"(s3|gs|az):/{1,2}([^/@?#\s]+)/?([^@?#]*)", re.IGNORECASE)
+_OBJECT = re.compile(r"(s3|gs|az):/{1,2}([^/:@?#\s]+)(?:/+(.*))?", re.IGNORECASE | re.DOTALL)
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,64})</Code>")
 _STATUS = re.compile(r"(?:status|response|code)[ :a-z]{0,20}([45]\d\d)\b|\b([45]\d\d) [A-Z][a-z]")
 
@@ -81,6 +82,23 @@ class ObjectUrl:
         return f"{self.scheme}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
 
 
+def split_url(url: str | os.PathLike[str]) -> tuple[str, str]:
+    """The URL of a bucket, and the key of an object in it (or a prefix, or a pattern of keys).
+
+    >>> split_url("S3://data/x/a?[1].csv"), split_url("az://data/")
+    (('s3://data', 'x/a?[1].csv'), ('az://data', ''))
+    """
+    found = _OBJECT.fullmatch(os.fspath(url))
+    key = (found[3] or "").rstrip("/") if found else ""
+    if found is None or any(each in ("", ".", "..") for each in key.split("/") if key):
+        raise ConfigError(
+            "not the URL of an object: write s3://bucket/key, gs://bucket/key or "
+            "az://container/key, without a user, //, . or ..; credentials are taken from the "
+            "environment"
+        )
+    return f"{found[1].lower()}://{found[2]}", key
+
+
 def is_object_url(path: str | os.PathLike[str]) -> bool:
     """Whether a path is the URL of an object store that Fabric knows.
 
@@ -88,6 +106,14 @@ def is_object_url(path: str | os.PathLike[str]) -> bool:
     (True, False, False)
     """
     return scheme_of(path) in SCHEMES
+
+
+class ObjectFacts(NamedTuple):
+    """What a store says of an object; `e_tag` changes with its bytes and may be empty."""
+
+    size: int
+    e_tag: str
+    written_at: datetime
 
 
 class Bucket:
@@ -151,18 +177,13 @@ class Bucket:
 
     def _parts(self, key: str, found: GetResult) -> Iterator[Buffer]:
         """An object of which the head has been read, and of a large one nothing else."""
-        import obstore
-
         size, e_tag = found.meta["size"], found.meta["e_tag"]
         if size <= PART_BYTES:
             yield found.bytes()
             return
         del found  # its connection is closed
         for start in range(0, size, PART_BYTES):
-            options: GetOptions = {"range": (start, min(size, start + PART_BYTES))}
-            if e_tag:
-                options["if_match"] = e_tag  # all parts are of one object
-            yield obstore.get(self._store, key, options=options).bytes()
+            yield self.part(key, start, min(size, start + PART_BYTES), e_tag or "")
 
     def put(self, key: str, data: Buffer | IO[bytes]) -> None:
         """Store an object, in place of the one that is there; large ones in parts."""
@@ -245,12 +266,29 @@ class Bucket:
         folders = sorted(str(each)[below:].strip("/") for each in found["common_prefixes"])
         return folders, sorted(each["path"][below:] for each in found["objects"])
 
-    def written_at(self, key: str) -> datetime:
-        """When an object was written last, by the store's clock."""
+    def facts(self, key: str) -> ObjectFacts:
+        """What the store says of an object; the time is that of its clock."""
         import obstore
 
         with self._asking("read", key):
-            return obstore.head(self._store, key)["last_modified"]
+            found = obstore.head(self._store, key)
+        return ObjectFacts(found["size"], found["e_tag"] or "", found["last_modified"])
+
+    def part(self, key: str, start: int, end: int, e_tag: str = "") -> Buffer:
+        """Bytes `start` to `end`; `DataError` where the object no longer has the tag."""
+        import obstore
+        from obstore.exceptions import PreconditionError
+
+        options: GetOptions = {"range": (start, end)}
+        if e_tag:
+            options["if_match"] = e_tag
+        with self._asking("read", key):
+            try:
+                return obstore.get(self._store, key, options=options).bytes()
+            except PreconditionError:
+                raise DataError(
+                    f"{key} in {self.url} was replaced while it was read; read it again"
+                ) from None
 
     def copy(self, key: str, to: str) -> None:
         """Have the store copy an object."""

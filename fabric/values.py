@@ -149,15 +149,16 @@ def scheme_of(path: str | os.PathLike[str]) -> str:
     return text.partition(":")[0].lower() if _URL.match(text) else ""
 
 
-def unreachable(path: str | os.PathLike[str], what: str, way: str) -> str:
-    """Why `what` can't use the URL `path`, and the `way` to do without."""
-    return (
-        f"{what} can't reach {path}: paths are of local or mounted file systems for now "
-        f"(of object stores, only the folder of checkpoints can be in one); {way}"
-    )
+def unreachable(path: str | os.PathLike[str], what: str, way: str, *, stores: bool = False) -> str:
+    """Why `what` can't use the URL `path`, and the `way` to do without.
+
+    `stores`: it can use those of object stores.
+    """
+    known = ", or objects of s3://, gs:// and az://" if stores else ""
+    return f"{what} can't reach {path}: paths are of local or mounted file systems{known}; {way}"
 
 
-def unreachable_folder(path: str | os.PathLike[str], what: str) -> str:
+def unreachable_folder(path: str | os.PathLike[str], what: str, *, stores: bool = False) -> str:
     """Why `what` can't be a folder at the URL `path`; "" when it is none."""
     if not (scheme := scheme_of(path)):
         return ""
@@ -165,4 +166,4 @@ def unreachable_folder(path: str | os.PathLike[str], what: str) -> str:
         way = f"write the path: {'/' + str(path).partition(':')[2].lstrip('/')!r}"
     else:
         way = "name a folder that all agents see, or mount the store there"
-    return unreachable(path, what, way)
+    return unreachable(path, what, way, stores=stores)

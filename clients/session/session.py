@@ -392,6 +392,6 @@ def _full_name(folder: str | Path) -> str:
         raise ConfigError(f"checkpoints: folder is the path of a folder, got {folder!r}")
     if is_object_url(folder):
         return str(ObjectUrl.of(folder))
-    if refused := unreachable_folder(folder, "checkpoints"):
+    if refused := unreachable_folder(folder, "checkpoints", stores=True):
         raise ConfigError(refused)
     return str(Path(folder).expanduser().absolute())

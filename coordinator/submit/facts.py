@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from fabric.control.control_pb2 import DatasetLocation
 from fabric.control.datasets import is_live
 from fabric.coordinator.planner.estimate import scan_rows
+from fabric.object_store import is_object_url
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Aggregate, Join, Node, Scan, StreamScan
 from fabric.plan.sources import DatasetSource, FileSource, MemorySource, Split
@@ -18,8 +19,6 @@ from fabric.plan.statistics import SourceFacts
 from fabric.plan.walk import walk
 
 _FILES_MAX = 256
-_COUNTED = ("parquet", "ipc")
-"""Formats whose footers count rows."""
 
 
 def source_facts(
@@ -47,7 +46,7 @@ def _facts(
     match scan.source:
         case MemorySource(n_rows=n_rows):
             return SourceFacts(n_rows=n_rows, exact=True)
-        case FileSource(format=format, paths=paths) as source if format in _COUNTED:
+        case FileSource(paths=paths) as source if _is_counted(source):
             from fabric.io.files.statistics import column_facts
 
             columns = column_facts(source, scan.schema, asked) if len(paths) <= _FILES_MAX else {}
@@ -58,6 +57,13 @@ def _facts(
         case _:
             rows = scan_rows(splits, scan.schema)
             return None if rows is None or not splits else SourceFacts(n_rows=rows)
+
+
+def _is_counted(source: FileSource) -> bool:
+    """Whether splits say how many rows they have: footers of IPC objects are not read so far."""
+    return source.format == "parquet" or (
+        source.format == "ipc" and not any(map(is_object_url, source.paths))
+    )
 
 
 def _asked(root: Node) -> frozenset[str]:
@@ -85,7 +91,7 @@ def needed(scan: Scan | StreamScan, splits: Sequence[Split]) -> Sequence[Split]:
         return splits if scan.limit is None else ()
     source = scan.source
     counted = isinstance(source, MemorySource) or (
-        isinstance(source, FileSource) and source.format in _COUNTED
+        isinstance(source, FileSource) and _is_counted(source)
     )
     if scan.predicate is not None or not counted:
         return splits

@@ -228,7 +228,7 @@ def _runs_in(bucket: Bucket, key: str) -> str:
     """The process that has a lease; "" when that is over, or seems to be."""
     try:
         lease, _ = _read_lease(bucket, key)
-        age_s = (datetime.now(UTC) - bucket.written_at(key)).total_seconds()
+        age_s = (datetime.now(UTC) - bucket.facts(key).written_at).total_seconds()
     except NotFoundError:
         return ""
     return "" if lease.is_over or age_s > _SHOWN_S else lease.holder

@@ -1,8 +1,11 @@
-"""Files of this machine: regular ones alone are opened, and errors name the file.
+"""Files by their paths: regular ones alone are opened, and errors name the file.
 
 `opened` and its like: to open a named pipe waits until somebody writes to it, a device may never
 end, and both may take the place of a file after a plan was made. So a path is looked at, opened
 without waiting, and looked at again as it is open; Arrow is given that very file.
+
+The URL of an object in a bucket is a path here, too: `n_bytes`, `opened`, `unpacked` and `reading`
+go on to `object_files`.
 
 `reading` and `writing`, around every touch of a file: what the system and Arrow raise comes out as
 a Fabric error. `reading` first asks whether plans may read the file, so that no error tells
@@ -22,7 +25,8 @@ import pyarrow as pa
 from fabric import failpoints
 from fabric.cancellation import check_wanted
 from fabric.errors import DataError, FabricError, NotFoundError, StorageError
-from fabric.io import places
+from fabric.io import object_files, places
+from fabric.object_store import is_object_url
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 PACKINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -61,7 +65,7 @@ def facts(path: str) -> os.stat_result:
 
 def n_bytes(path: str) -> int:
     """The length of a regular file; raises what `facts` does."""
-    return facts(path).st_size
+    return object_files.n_bytes(path) if is_object_url(path) else facts(path).st_size
 
 
 def descriptor(path: str) -> int:
@@ -78,8 +82,11 @@ def descriptor(path: str) -> int:
     return opened
 
 
-def opened(path: str) -> pa.OSFile:
-    """The regular file `path` as Arrow reads it; raises what `facts` does."""
+def opened(path: str, ahead: int = 0) -> pa.NativeFile:
+    """The regular file `path` as Arrow reads it, of objects `ahead` bytes at least at once; raises
+    what `facts` does."""
+    if is_object_url(path):
+        return object_files.opened(path, ahead)
     with _named(path) as name:
         return pa.OSFile(name)
 
@@ -87,7 +94,7 @@ def opened(path: str) -> pa.OSFile:
 def unpacked(path: str) -> pa.NativeFile:
     """The same, decompressed where the ending of `path` says so."""
     packing = next((PACKINGS[ending] for ending in PACKINGS if path.endswith(ending)), None)
-    file = opened(path)
+    file = object_files.streamed(path) if is_object_url(path) else opened(path)
     return file if packing is None else pa.CompressedInputStream(file, packing)
 
 

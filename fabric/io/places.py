@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fabric.errors import PlanError
+from fabric.object_store import ObjectUrl, is_object_url, split_url
 from fabric.plan_rules import PlanRules, place_of
 
 _SYSTEM = ("/proc", "/sys")
@@ -45,9 +46,11 @@ class Places:
     """
 
     def __init__(
-        self, rules: PlanRules, own: Iterable[Path] = (), secrets: Iterable[Path] = ()
+        self, rules: PlanRules, own: Sequence[Path] = (), secrets: Iterable[Path] = ()
     ) -> None:
-        self.rules, given = rules, [*own, *secrets, *_SYSTEM]
+        self.rules, given = rules, [*secrets, *_SYSTEM]
+        given += [each for each in own if not is_object_url(each)]
+        self._own_urls = tuple(str(ObjectUrl.of(each)) for each in own if is_object_url(each))
         self._own = tuple(os.path.realpath(str(path)) for path in given)
         self._around = tuple({above for path in self._own for above in _upwards(path)})
         self._allowed = tuple(os.path.realpath(str(one)) for one in rules.allowed_folders)
@@ -71,6 +74,25 @@ class Places:
         below = (found.real != one and _is_in(found.real, one) for one in self._allowed)
         if self._allowed and not any(below):
             raise self._elsewhere(path, "plans write files and folders in")
+
+    def check_object(self, url: str, *, writes: bool = False) -> None:
+        """Refuse to read an object or those below a URL, or to write there."""
+        for own in self._own_urls:
+            if _is_in(url, own) or (writes and _is_in(own, url)):
+                raise PlanError(
+                    f"plans may not touch {url}: the fabric's checkpoints lie in {own}; name a "
+                    "place of your own"
+                )
+        self.check_url(url)
+
+    def check_url(self, url: str) -> None:
+        """Refuse any place in an object store where plans are held to folders."""
+        if self.rules.allowed_folders:
+            raise PlanError(
+                f"plans may not touch {url}: by this fabric's settings they read and write in "
+                f"{os.pathsep.join(map(str, self.rules.allowed_folders))} ([plans] "
+                "allowed_folders)"
+            )
 
     def check_host(self, uri: str) -> None:
         """Refuse to call a Flight server, see `check_host` below."""
@@ -141,9 +163,12 @@ def check_read(path: str | os.PathLike[str]) -> None:
     Raises
     ------
     PlanError
-        It is the fabric's own, it is not in a folder that is allowed, or this is no absolute path.
+        It is the fabric's own, it is not in a folder that is allowed, or this is neither an
+        absolute path nor the URL of an object.
     """
-    if _guarding:
+    if _guarding and is_object_url(path):
+        _check_object(os.fspath(path))
+    elif _guarding:
         text = os.fspath(path)
         found = _found(text)
         for places in [*_guarding]:
@@ -152,22 +177,26 @@ def check_read(path: str | os.PathLike[str]) -> None:
 
 def check_write(path: str | os.PathLike[str]) -> None:
     """Refuse a file or folder that plans may not write, replace or remove; see `check_read`."""
-    if _guarding:
+    if _guarding and is_object_url(path):
+        _check_object(os.fspath(path), writes=True)
+    elif _guarding:
         text = os.fspath(path)
         found = _found(text, anew=True)
         for places in [*_guarding]:
             places.check_write(text, found)
 
 
+def _check_object(url: str, *, writes: bool = False) -> None:
+    root, key = split_url(url)
+    for places in [*_guarding]:
+        places.check_object(f"{root}/{key}", writes=writes)
+
+
 def check_url(url: str, own: str = "") -> None:
     """Refuse a place in an object store where plans are held to folders; not the fabric's `own`."""
     for places in [*_guarding]:
-        if url != own and places.rules.allowed_folders:
-            raise PlanError(
-                f"plans may not touch {url}: by this fabric's settings they read and write in "
-                f"{os.pathsep.join(map(str, places.rules.allowed_folders))} ([plans] "
-                "allowed_folders)"
-            )
+        if url != own:
+            places.check_url(url)
 
 
 def may_write(path: str) -> bool:
@@ -221,8 +250,8 @@ def _found(path: str, *, anew: bool = False) -> Found:
     """Where a path leads; what is no absolute path may mean one thing here and another there."""
     if not path.startswith("/") or "\0" in path:
         raise PlanError(
-            f"plans name files by absolute paths, not {path[:200]!r}: no URL, no ~, nothing "
-            "relative"
+            f"plans name files by absolute paths or URLs of objects, not {path[:200]!r}: no "
+            "~, nothing relative"
         )
     folder, name = os.path.split(path)
     if name in ("", ".", "..") or os.path.islink(path):

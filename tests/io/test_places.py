@@ -101,11 +101,34 @@ def test_others_are_read_and_written(guarded: Path) -> None:
     assert (guarded.parent / "out" / "part-00000.csv").read_text() == '"k"\n"a"\n'
 
 
-@pytest.mark.parametrize("path", ["x.csv", "~/x.csv", "file:///etc/passwd", "a\0b", "s3://b/x", ""])
+@pytest.mark.parametrize(
+    "path", ["x.csv", "~/x.csv", "file:///etc/passwd", "a\0b", "hdfs://b/x", ""]
+)
 def test_only_absolute_paths(guarded: Path, path: str) -> None:
     for check in (places.check_read, places.check_write):
         with pytest.raises(PlanError, match="absolute paths"):
             check(path)
+
+
+def test_objects_are_touched_where_nothing_else_is_allowed_or_kept(home: Path) -> None:
+    kept = Path("s3://data/streams")  # as settings have it
+    with guarding(of_fabric(home, PlanRules(), own=[kept])):
+        for url in ("s3://data/streams2/x", "s3://other/streams", "az://data/streams"):
+            places.check_read(url)
+            places.check_write(url)
+        for check in (places.check_read, places.check_write):
+            for url in ("s3://data/streams", "S3://data/streams/x.parquet", "s3:/data/streams/x"):
+                with pytest.raises(PlanError, match="checkpoints lie in s3://data/streams"):
+                    check(url)
+            with pytest.raises(ConfigError, match="not the URL of an object"):
+                check("s3://data/x/../streams/a")
+        places.check_read("s3://data/")
+        with pytest.raises(PlanError, match="checkpoints lie in s3://data/streams"):
+            places.check_write("s3://data")
+    with guarding(of_fabric(home, PlanRules(allowed_folders=Folders([home.parent / "data"])))):
+        for check in (places.check_read, places.check_write):
+            with pytest.raises(PlanError, match=r"may not touch s3://data/x: .*allowed_folders"):
+                check("s3://data/x/")
 
 
 def test_escapes_mean_themselves(guarded: Path) -> None:

@@ -47,7 +47,6 @@ from fabric.flight.sockets import Neighbours, host_id, new_socket, remove_socket
 from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles
 from fabric.io.read_threads import be_patient
-from fabric.object_store import is_object_url
 from fabric.plan_rules import PlanRules
 from fabric.security.secret import load_or_create
 from fabric.security.tls import read_pair, read_pem
@@ -184,7 +183,7 @@ class AgentProcess:
         own = [
             self._folder,
             *map(Path, self._spill.paths),
-            *([Path(kept)] if kept and not is_object_url(kept) else []),
+            *([Path(kept)] if kept else []),
         ]
         keys = [config.tls_key] if config.tls_key else []
         rules = load(PlanRules, "plans", environ)

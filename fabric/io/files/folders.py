@@ -3,19 +3,24 @@
 One job: `listed`, in an order that only names decide. Folders are walked down to the last one.
 Names that begin with a dot or underscore are passed over there, as Spark's ``_SUCCESS`` is, but
 for folders of a column (``_a=1``); a path that names a file is that file, whatever it is called.
+In an object store a folder is what lies below a prefix; all else is the same.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from glob import glob, has_magic
+from itertools import takewhile
 from pathlib import Path
 
 from fabric.errors import NotFoundError, PlanError, StorageError
-from fabric.io import local_files
+from fabric.io import local_files, object_files, places
+from fabric.object_store import is_object_url, split_url
 from fabric.values import scheme_of, unreachable
 
 _PACKED = ("", *local_files.PACKINGS)
@@ -33,7 +38,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Absolute paths, and for each the folder that was asked for; "" for a file asked for itself.
+    """Absolute paths or URLs, and for each the folder that was asked for; "" for a file itself.
 
     What lies between the folder and the file may be columns, see `hive`.
     """
@@ -50,7 +55,9 @@ def listed(format: str, given: list[str | Path]) -> Listed:
     NotFoundError
         Something is not there, or a folder holds no file of the format.
     PlanError
-        Nothing is given, or a URL.
+        Nothing is given, or the URL of something else than objects.
+    StorageError
+        A store can't be reached, or refuses.
     """
     found = [pair for path in given for pair in _listed_one(format, path)]
     if not found:
@@ -59,13 +66,15 @@ def listed(format: str, given: list[str | Path]) -> Listed:
     return Listed(paths, roots)
 
 
-def check_local(path: str | os.PathLike[str], verb: str, *, writes: bool = False) -> None:
+def check_local(
+    path: str | os.PathLike[str], verb: str, *, writes: bool = False, stores: bool = False
+) -> None:
     """Raise `PlanError` for a URL, also for one that was made a `Path` (which has one slash less).
 
     >>> check_local("/data/x.csv", "read_csv")
-    >>> check_local("s3://bucket/x.csv", "read_csv")
+    >>> check_local("hdfs://host/x.csv", "read_csv")
     Traceback (most recent call last):
-    fabric.errors.PlanError: read_csv can't reach s3://bucket/x.csv: ...
+    fabric.errors.PlanError: read_csv can't reach hdfs://host/x.csv: ...
     """
     text = str(path)
     if not (scheme := scheme_of(path)):
@@ -81,15 +90,20 @@ def check_local(path: str | os.PathLike[str], verb: str, *, writes: bool = False
         way = "download it first: urllib.request.urlretrieve(url, path)"
     else:
         way = "copy it to a folder that all agents see, or mount the store there"
-    raise PlanError(unreachable(path, verb, way))
+    raise PlanError(unreachable(path, verb, way, stores=stores))
 
 
-def local_path(path: str | os.PathLike[str], verb: str, *, writes: bool = False) -> Path:
-    """The absolute path that the argument of `verb` means; `PlanError` for what can be none."""
+def local_path(
+    path: str | os.PathLike[str], verb: str, *, writes: bool = False, stores: bool = False
+) -> Path:
+    """The absolute path that the argument of `verb` means; `PlanError` for what can be none.
+
+    `stores`: what the verb's URLs of objects mean is looked at elsewhere.
+    """
     if not isinstance(path, str | os.PathLike):
         raise PlanError(f"{verb} needs a path, got {path!r}; give it a text or a pathlib.Path")
     text = os.fspath(path)
-    check_local(text, verb, writes=writes)
+    check_local(text, verb, writes=writes, stores=stores)
     try:
         full = Path(text).expanduser().absolute()
         os.lstat(full)
@@ -106,7 +120,9 @@ def local_path(path: str | os.PathLike[str], verb: str, *, writes: bool = False)
 
 
 def _listed_one(format: str, given: str | Path) -> list[tuple[str, str]]:
-    path = local_path(given, f"read_{format}")
+    if isinstance(given, str | os.PathLike) and is_object_url(given):
+        return _listed_objects(format, given)
+    path = local_path(given, f"read_{format}", stores=True)
     if path.is_file():
         return [(str(path), "")]
     if path.is_dir():
@@ -128,12 +144,68 @@ def _listed_one(format: str, given: str | Path) -> list[tuple[str, str]]:
 
 def _root(pattern: Path) -> str:
     """The folders of a pattern up to the first that is one."""
-    plain: list[str] = []
-    for part in pattern.parts[:-1]:
-        if has_magic(part):
-            break
-        plain.append(part)
-    return str(Path(*plain))
+    return str(Path(*_plain(pattern.parts)))
+
+
+def _plain(parts: Sequence[str]) -> list[str]:
+    return list(takewhile(lambda part: not has_magic(part), parts[:-1]))
+
+
+def _listed_objects(format: str, given: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    (bucket, key), root = object_files.place_of(given), split_url(given)[0]
+    url, endings = f"{root}/{key}".rstrip("/"), ENDINGS[format]
+    places.check_read(url)
+    with suppress(NotFoundError):
+        if key:
+            object_files.look_at([url])
+            return [(url, "")]
+    below = sorted(each for each in bucket.sizes(key) if each != key)
+    if below:
+        begin = len(key) + 1 if key else 0
+        files = [each for each in below if _is_seen(each[begin:], endings)]
+        if not files:
+            listed = ", ".join(f"*{ending}" for ending in endings)
+            raise NotFoundError(f"{url} holds no {listed}; is it the right prefix?")
+        return [(f"{root}/{each}", url) for each in files]
+    if not has_magic(key):
+        raise NotFoundError(f"there is no object {url}, and none below it")
+    prefix = "/".join(_plain(key.split("/")))
+    files = [each for each in sorted(bucket.sizes(prefix)) if _matches_key(key, each, endings)]
+    if not files:
+        raise NotFoundError(f"no object matches {url}")
+    return [(f"{root}/{each}", f"{root}/{prefix}".rstrip("/")) for each in files]
+
+
+def _is_seen(below: str, endings: tuple[str, ...]) -> bool:
+    """Whether a file that lies so in a folder is read with it."""
+    return below.lower().endswith(endings) and not any(map(is_hidden, below.split("/")))
+
+
+def _matches_key(pattern: str, key: str, endings: tuple[str, ...]) -> bool:
+    """What `_matches` finds among files, of a key: it or a folder that it is in matches.
+
+    >>> [_matches_key(p, "x/y/a.csv", (".csv",)) for p in ("x/*", "x/*/*.csv", "x/**", "*.csv")]
+    [True, True, True, False]
+    """
+    wanted, names = pattern.split("/"), key.split("/")
+    if "**" in wanted:
+        hidden = any(map(is_hidden, names[len(_plain(wanted)) :]))
+        named = wanted[-1] != "**" or key.lower().endswith(endings)
+        return not hidden and named and _match(wanted, names)
+    above, below = names[: len(wanted)], names[len(wanted) :]
+    return _match(wanted, above) and (not below or _is_seen("/".join(below), endings))
+
+
+def _match(wanted: Sequence[str], names: Sequence[str]) -> bool:
+    """As `glob` has it: what begins with a dot is only matched by what does."""
+    if not wanted or not names:
+        return not wanted and not names
+    if wanted[0] == "**":
+        rest = wanted[1:]
+        return not rest or any(_match(rest, names[n:]) for n in range(len(names)))
+    if names[0].startswith(".") and not wanted[0].startswith("."):
+        return False
+    return fnmatchcase(names[0], wanted[0]) and _match(wanted[1:], names[1:])
 
 
 def _matches(pattern: str, root: str, endings: tuple[str, ...]) -> Iterator[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -90,8 +89,7 @@ def _pairs(path: str, root: str) -> Iterator[tuple[str, str]]:
     """Names and values of the folders between `root` and the file."""
     if "=" not in path:
         return
-    parts = Path(path).relative_to(root or "/").parts[:-1]
-    for part in parts:
+    for part in path.removeprefix(root).split("/")[:-1]:
         name, found, text = part.partition("=")
         if found and name:
             yield unquote(name), unquote(text)

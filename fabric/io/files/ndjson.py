@@ -70,7 +70,7 @@ def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types as the head of the file shows them; null: it shows no value."""
     if (given := options.get("schema")) is not None:
         with reading(path, "JSON"):
-            local_files.facts(path)
+            local_files.n_bytes(path)
         assert isinstance(given, pa.Schema)
         return given
     types, n_bytes = options.get("types"), options.get("sample_bytes", _SAMPLE_BYTES)

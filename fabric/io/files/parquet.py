@@ -6,25 +6,31 @@ left out (`statistics.py` says when that is exact).
 A query asks for a file's `footer` several times, and so does the next one, so it is read once for
 as long as the file stays what it is. A file is known again by its place on the disk, its length and
 the times of its last changes; one changed moments ago is not remembered, since clocks of file
-systems are coarse.
+systems are coarse. An object of a bucket is known by its tag.
+
+Of an object the columns of a row group are read in a few requests, and nothing of other columns and
+row groups.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from fabric.io import local_files
+from fabric.io import local_files, object_files
 from fabric.io.files import Given, Unit
 from fabric.io.local_files import reading
+from fabric.object_store import is_object_url
 
 OPTIONS: dict[str, type] = {}
 """Reader options: none."""
@@ -84,27 +90,49 @@ def read_units(
     path: str, options: Given, schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows of row groups `begin` to `end` (0:0 means all) with the columns of `schema`."""
-    return read_fragment(fragment(path, begin, end), schema)
+    return read_groups(path, useful_groups(path, begin, end), schema)
 
 
-def read_fragment(part: ds.ParquetFileFragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of the row groups that `part` has, on this thread, with a page a column in memory.
+def read_groups(path: str, groups: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of some row groups, on this thread, with a page a column in memory.
 
-    Arrow's scanner reads ahead, and holds gigabytes of it.
+    Arrow's scanner reads ahead, and holds gigabytes of it. Of an object the wanted columns of one
+    row group are in memory, as they are stored.
     """
-    import pyarrow.parquet as pq
+    afar = is_object_url(path)
+    with reading(path, "Parquet"):
+        known = footer(path).metadata if afar else None
+        with (
+            local_files.opened(path) as data,
+            pq.ParquetFile(
+                data, metadata=known, pre_buffer=afar, buffer_size=0 if afar else _PAGE_BYTES
+            ) as file,
+        ):
+            for some in [[group] for group in groups] if afar else [groups]:
+                batches = file.iter_batches(
+                    _BATCH_ROWS, row_groups=some, columns=schema.names, use_threads=False
+                )
+                for batch in batches:  # a name with a dot brings others along
+                    yield batch.select(schema.names)
 
-    groups = [group.id for group in part.row_groups]
-    with (
-        reading(part.path, "Parquet"),
-        local_files.opened(part.path) as data,
-        pq.ParquetFile(data, pre_buffer=False, buffer_size=_PAGE_BYTES) as file,
-    ):
-        batches = file.iter_batches(
-            _BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False
-        )
-        for batch in batches:  # a name with a dot brings others along
-            yield batch.select(schema.names)
+
+def useful_groups(
+    path: str, begin: int, end: int, pruning: ds.Expression | None = None
+) -> list[int]:
+    """The row groups from `begin` to `end` (0:0 means all) whose statistics don't exclude all rows
+    by `pruning`."""
+    if not is_object_url(path):
+        return [group.id for group in pruned(fragment(path, begin, end), pruning).row_groups]
+    with reading(path, "Parquet"):
+        known = footer(path).metadata
+        groups = list(range(begin, end or known.num_row_groups))
+        if pruning is None:
+            return groups
+        alone = io.BytesIO()
+        known.write_metadata_file(alone)
+        part = ds.ParquetFileFormat().make_fragment(pa.py_buffer(alone.getvalue()))
+        kept = {group.id for group in part.subset(pruning, schema=part.physical_schema).row_groups}
+    return [group for group in groups if group in kept]
 
 
 def pruned(part: ds.ParquetFileFragment, pruning: ds.Expression | None) -> ds.ParquetFileFragment:
@@ -115,7 +143,7 @@ def pruned(part: ds.ParquetFileFragment, pruning: ds.Expression | None) -> ds.Pa
         return part.subset(pruning, schema=part.physical_schema)
 
 
-Identity = tuple[int, ...]
+Identity = tuple[Any, ...]
 
 _N_BYTES_MAX = 16 << 20
 """Of all footers together, as they lie on disk."""
@@ -166,7 +194,14 @@ class Footers:
 
 
 def _identity(path: str) -> Identity | None:
-    """What changes when the file does; None where the system knows no such file."""
+    """What changes when the file does; None where the system knows no such file.
+
+    The last two are when it changed, in nanoseconds; of objects nothing but the tag tells.
+    """
+    if is_object_url(path):
+        seen = object_files.facts(path)
+        at = 0 if seen.e_tag else int(seen.written_at.timestamp()) * 10**9
+        return seen.e_tag, seen.size, at, at
     try:
         found = os.stat(path)
     except OSError:
@@ -179,6 +214,11 @@ def _n_bytes(footer: Footer) -> int:
 
 
 _FOOTERS = Footers()
+
+
+def look_at(paths: Sequence[str]) -> None:
+    """Read the footers of objects that are not known yet, many at once; files are passed over."""
+    object_files.for_each(lambda path: file_schema(path, {}), filter(is_object_url, paths))
 
 
 def footer(path: str) -> Footer:

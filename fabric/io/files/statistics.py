@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as t
 
+from fabric.io import object_files
 from fabric.io.files.parquet import footer
 from fabric.io.local_files import reading
 from fabric.plan.expr import Call, Column, Expr, IsIn, Literal
@@ -72,6 +73,7 @@ def magnitude(source: FileSource, schema: pa.Schema, name: str) -> float:
 
 def _footers(source: FileSource) -> list[pq.FileMetaData]:
     footers = []
+    object_files.look_at(source.paths)
     for path in source.paths:
         with reading(path, "Parquet"):
             footers.append(footer(path).metadata)

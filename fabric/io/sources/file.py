@@ -14,13 +14,14 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
-from fabric.io import local_files
+from fabric.io import local_files, object_files
 from fabric.io.files import csv, file_splits, hive, ipc, ndjson, parquet
 from fabric.io.files.options import check_known
 from fabric.io.files.statistics import Known, pruning_filter
 from fabric.io.local_files import first_line, reading
 from fabric.io.read_threads import outside
 from fabric.io.schemas import checked_schema, difference, filled, merged, texts_for_nulls
+from fabric.object_store import is_object_url
 from fabric.plan.expr import Expr
 from fabric.plan.places import OptionValue
 from fabric.plan.sources import FileSource, Split
@@ -36,6 +37,9 @@ def source_schema(source: FileSource) -> pa.Schema:
     reader, options = _reader(source)
     if not source.paths:
         raise DataError(f"a {source.format} source needs at least one file")
+    object_files.look_at(source.paths)
+    if source.format == "parquet":
+        parquet.look_at(source.paths)
     paths = [path for path in source.paths if not _is_empty(source, path)] or source.paths
     first, known = paths[0], pa.schema([])
     for path in paths:
@@ -85,6 +89,7 @@ def _with_hive(source: FileSource, files: pa.Schema) -> pa.Schema:
 def enumerate_splits(source: FileSource, n_target: int) -> list[Split]:
     """About `n_target` splits of equal size; one a file when there are enough files."""
     reader, options = _reader(source)
+    object_files.look_at(source.paths)
     units = {path: reader.units(path, options) for path in source.paths}
     sizes = {path: sum(u.n_rows or u.n_bytes for u in found) for path, found in units.items()}
     total = sum(sizes.values())
@@ -127,6 +132,7 @@ def read_split(
     """The rows of `split` with exactly the types of `schema`; see `sources.read_split`."""
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     wanted = checked_schema(wanted, split.uri)
+    object_files.look_at([split.uri])
     check_as_planned(source, schema, split)
     if not hive.useful(source, predicate, [split]) or _is_empty(source, split.uri):
         return
@@ -163,9 +169,9 @@ def _read_file(
     """Rows of one file with the second of `columns`; the first are all that it gives."""
     (own, inner), (reader, options) = columns, _reader(source)
     if source.format == "parquet":
-        part = parquet.fragment(split.uri, split.begin, split.end)
-        yield from parquet.read_fragment(parquet.pruned(part, pruning), inner)
-    elif source.format == "ipc" and bounded:
+        groups = parquet.useful_groups(split.uri, split.begin, split.end, pruning)
+        yield from parquet.read_groups(split.uri, groups, inner)
+    elif source.format == "ipc" and bounded and not is_object_url(split.uri):
         yield from ipc.read_bounded(split.uri, inner, split.begin, split.end)
     elif source.format == "json":
         strict = "schema" not in options
@@ -242,6 +248,11 @@ def plain_as_planned(source: FileSource, schema: pa.Schema, splits: Sequence[Spl
 
     looks = outside(map(some, range(0, len(splits), _AT_A_TIME)), lambda: at)
     return all([*looks])  # each file is looked at
+
+
+def is_afar(source: FileSource) -> bool:
+    """Whether some of its files are objects of buckets."""
+    return any(map(is_object_url, source.paths))
 
 
 def check_unchanged(source: FileSource, schema: pa.Schema, path: str) -> None:

@@ -21,6 +21,7 @@ from pyarrow import types as t
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.partitioner import Partitioner
+from fabric.io.sources.file import is_afar
 from fabric.operators.fragment.aggregate import lower_aggregate
 from fabric.operators.fragment.relation import Relation, select
 from fabric.operators.fragment.scan import Tables
@@ -166,7 +167,9 @@ def _is_near(node: Node) -> bool:
     if not isinstance(node, Scan):
         return True
     match node.source:
-        case FileSource(format="parquet" | "ipc") | MemorySource():
+        case FileSource(format="parquet" | "ipc") as source:
+            return not is_afar(source)
+        case MemorySource():
             return True
         case _:
             return False

@@ -2,7 +2,8 @@
 
 One job: choose how rows get into DataFusion. What is in memory, or IPC that fits there, is
 registered as it is; Parquet files read whole are scanned by DataFusion itself, which knows their
-statistics; row groups go through Arrow's scanner; CSV and other IPC are streamed. Rows from
+statistics; row groups go through Arrow's scanner; CSV, other IPC and objects of buckets are
+streamed. Rows from
 elsewhere (datasets, Flight) are fetched first, because a fragment must not wait inside DataFusion.
 """
 
@@ -28,7 +29,7 @@ from fabric.io.files import parquet
 from fabric.io.files.parquet import footer
 from fabric.io.files.statistics import pruning_filter
 from fabric.io.local_files import reading
-from fabric.io.sources.file import plain_as_planned
+from fabric.io.sources.file import is_afar, plain_as_planned
 from fabric.operators.expressions.datafusion.lower import column
 from fabric.operators.fragment.arrow_dataset import (
     GroupPart,
@@ -100,7 +101,7 @@ class Tables:
         schema = read_schema(node)
         splits = self._splits_of(node)
         match node.source:
-            case FileSource() if self.is_bounded:
+            case FileSource() as source if self.is_bounded or is_afar(source):
                 return self._streamed(node, schema, splits)
             case FileSource(format="parquet") as source if plain_as_planned(
                 source, node.schema, splits

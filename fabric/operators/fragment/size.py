@@ -18,6 +18,7 @@ from fabric.io.files import ipc
 from fabric.io.files.statistics import magnitude
 from fabric.io.read_threads import called
 from fabric.io.sources.file import is_plain
+from fabric.object_store import is_object_url
 from fabric.operators.fragment.session import Inputs, StoredRows, n_rows_of
 from fabric.plan.nodes import Aggregate, Explode, Filter, Join, Limit, Node, Scan, StageInput
 from fabric.plan.sources import FileSource, MemorySource, Split
@@ -89,6 +90,8 @@ def lies_here(node: Scan, splits: Sequence[Split]) -> bool:
 
 def _lies_open(source: FileSource, schema: pa.Schema, path: str) -> bool:
     """Whether an IPC file is no larger in memory, and all that is to be read."""
+    if is_object_url(path):
+        return False
     return called(lambda: is_plain(source, schema, [path]) and not ipc.is_compressed(path), path)
 
 

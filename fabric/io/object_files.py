@@ -1,0 +1,245 @@
+"""Objects of buckets as files: what the store says of them, and their bytes.
+
+One job: to give Arrow an object as it gives a file of this machine, see `local_files`, which comes
+here with every URL. `opened` reads ranges, large ones in parts at once; `streamed` reads on from
+the beginning, some parts ahead. All parts are of one object: when another takes its place in the
+middle, that is an error. Errors, tries and credentials are those of `object_store`.
+
+What a store says of an object is asked once for what a plan or a task does with it: `look_at`
+asks anew, for many at once, and is remembered for a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from itertools import chain, repeat
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fabric.object_store import (
+    PART_BYTES,
+    PARTS_AT_ONCE,
+    SCHEMES,
+    Bucket,
+    ObjectFacts,
+    is_object_url,
+    split_url,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+READ_AT_ONCE = 16
+"""Requests of this process that wait for answers."""
+_REMEMBERED_S, _REMEMBERED_MAX = 2.0, 10_000
+_FIRST_BYTES = 1 << 20
+"""Of a file that is read on: who looks for columns needs no more."""
+
+
+def place_of(url: str | os.PathLike[str]) -> tuple[Bucket, str]:
+    """The bucket of an object, opened with the credentials of now, and its key."""
+    root, key = split_url(url)
+    begins = SCHEMES[root.partition(":")[0]]
+    given = sorted(item for item in os.environ.items() if item[0].startswith(begins))
+    return _bucket(root, tuple(given)), key
+
+
+@lru_cache(maxsize=16)
+def _bucket(root: str, environ: tuple[tuple[str, str], ...]) -> Bucket:
+    """Opened once for the same credentials: connections are kept."""
+    return Bucket(root)
+
+
+def look_at(urls: Iterable[str]) -> None:
+    """Ask anew what the stores say of these objects; paths that are no URLs are passed over.
+
+    Raises
+    ------
+    NotFoundError, StorageError
+        One is not there, or its store refuses.
+    """
+    for_each(_asked, filter(is_object_url, urls))
+
+
+def for_each(work: Callable[[str], object], urls: Iterable[str]) -> None:
+    """Do it for many objects at once; raises what it raises for one of them."""
+    if len(wanted := list(urls)) < 2:
+        deque(map(work, wanted), maxlen=0)
+        return
+    with ThreadPoolExecutor(READ_AT_ONCE, thread_name_prefix="objects") as threads:
+        deque(threads.map(work, wanted), maxlen=0)
+
+
+def facts(url: str) -> ObjectFacts:
+    """What its store said of an object, moments ago or now; raises what `look_at` does."""
+    with _lock:
+        known = _known.get(url)
+    if known is not None and time.monotonic() - known[0] < _REMEMBERED_S:
+        return known[1]
+    return _asked(url)
+
+
+def n_bytes(url: str) -> int:
+    """The length of an object; raises what `look_at` does."""
+    return facts(url).size
+
+
+def opened(url: str, ahead: int = 0) -> pa.PythonFile:
+    """An object for whoever reads here and there; at least `ahead` bytes are read at once."""
+    return pa.PythonFile(_Ranges(url, ahead), mode="r")
+
+
+def streamed(url: str) -> pa.PythonFile:
+    """An object for whoever reads it from its beginning to its end."""
+    return pa.PythonFile(_Stream(url), mode="r")
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """The threads that wait for stores; what they do waits for none of them."""
+    return ThreadPoolExecutor(READ_AT_ONCE, thread_name_prefix="object reader")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # no thread is left there
+
+_known: OrderedDict[str, tuple[float, ObjectFacts]] = OrderedDict()
+_lock = Lock()
+
+
+def _asked(url: str) -> ObjectFacts:
+    bucket, key = place_of(url)
+    found = bucket.facts(key)
+    with _lock:
+        _known.pop(url, None)
+        _known[url] = time.monotonic(), found
+        while len(_known) > _REMEMBERED_MAX:
+            _known.popitem(last=False)
+    return found
+
+
+class _Object:
+    """What both kinds of reading have; for one thread at a time."""
+
+    closed = False
+
+    def __init__(self, url: str) -> None:
+        self._bucket, self._key = place_of(url)
+        self._facts = facts(url)
+        self._at = 0
+
+    def _part(self, start: int, end: int) -> Buffer:
+        return self._bucket.part(self._key, start, end, self._facts.e_tag)
+
+    def readable(self) -> bool:
+        """For `pyarrow.PythonFile`."""
+        return True
+
+    def writable(self) -> bool:
+        """For `pyarrow.PythonFile`."""
+        return False
+
+    def tell(self) -> int:
+        """Where the next byte is read."""
+        return self._at
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+        self.closed = True
+
+
+class _Ranges(_Object):
+    """Reads what is asked for, and `ahead` bytes if that is more."""
+
+    def __init__(self, url: str, ahead: int) -> None:
+        super().__init__(url)
+        self._ahead = ahead
+        self._first, self._held = 0, memoryview(b"")
+
+    def seekable(self) -> bool:
+        """For `pyarrow.PythonFile`."""
+        return True
+
+    def seek(self, to: int, whence: int = os.SEEK_SET) -> int:
+        """Read on at another place."""
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._facts.size}[whence]
+        self._at = begin + to
+        return self._at
+
+    def read(self, n: int = -1) -> bytes | memoryview:
+        """The next `n` bytes, fewer at the end."""
+        start, size = self._at, self._facts.size
+        end = size if n is None or n < 0 else min(size, start + n)
+        if end <= start:
+            return b""
+        if not self._first <= start <= end <= self._first + len(self._held):
+            self._first, self._held = (
+                start,
+                self._range(start, max(end, min(size, start + self._ahead))),
+            )
+        self._at = end
+        return self._held[start - self._first : end - self._first]
+
+    def _range(self, start: int, end: int) -> memoryview:
+        starts = range(start, end, PART_BYTES)
+        if len(starts) == 1:
+            return memoryview(self._part(start, end))
+        ends = [min(end, each + PART_BYTES) for each in starts]
+        return memoryview(b"".join(_pool().map(self._part, starts, ends)))
+
+
+class _Stream(_Object):
+    """Reads parts that grow, and the more of them ahead the more were read."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        doubled = (_FIRST_BYTES << power for power in range(PART_BYTES.bit_length()))
+        small = [n_bytes for n_bytes in doubled if n_bytes < PART_BYTES]
+        self._sizes = chain(small, repeat(PART_BYTES))
+        self._asked, self._n_read = 0, 0
+        self._waiting: deque[Future[Buffer]] = deque()
+        self._held = memoryview(b"")
+
+    def seekable(self) -> bool:
+        """For `pyarrow.PythonFile`."""
+        return False
+
+    def read(self, n: int = -1) -> bytes:
+        """The next `n` bytes, fewer at the end."""
+        found: list[memoryview] = []
+        left = self._facts.size - self._at if n is None or n < 0 else n
+        while left > 0:
+            if not self._held and not self._next():
+                break
+            found.append(self._held[:left])
+            self._held, left = self._held[left:], left - len(found[-1])
+        read = b"".join(found)
+        self._at += len(read)
+        return read
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+        super().close()
+        for each in self._waiting:
+            each.cancel()
+        self._waiting.clear()
+
+    def _next(self) -> bool:
+        """Whether there is another part, which is held now."""
+        self._n_read += 1
+        while self._asked < self._facts.size and len(self._waiting) < min(
+            self._n_read, PARTS_AT_ONCE
+        ):
+            end = min(self._facts.size, self._asked + next(self._sizes))
+            self._waiting.append(_pool().submit(self._part, self._asked, end))
+            self._asked = end
+        if not self._waiting:
+            return False
+        self._held = memoryview(self._waiting.popleft().result())
+        return True
