@@ -27,7 +27,7 @@ from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, St
 from fabric.values import scheme_of
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, GetResult, ObjectMeta, PutResult
+    from obstore import GetOptions, GetResult, ObjectMeta, PutResult, WritableFile
     from obstore.store import ObjectStore as Store
     from typing_extensions import Buffer
 
@@ -163,7 +163,7 @@ class Bucket:
         """All of an object, and its tag."""
         import obstore
 
-        with self._asking("read", key):
+        with self.asking("read", key):
             found = obstore.get(self._store, key)
             tag = self._tag(found.meta)
             return b"".join(self._parts(key, found)), tag
@@ -172,7 +172,7 @@ class Bucket:
         """An object, some megabytes at a time."""
         import obstore
 
-        with self._asking("read", key):
+        with self.asking("read", key):
             yield from self._parts(key, obstore.get(self._store, key))
 
     def _parts(self, key: str, found: GetResult) -> Iterator[Buffer]:
@@ -189,10 +189,22 @@ class Bucket:
         """Store an object, in place of the one that is there; large ones in parts."""
         import obstore
 
-        with self._asking("written", key):
+        with self.asking("written", key):
             obstore.put(
                 self._store, key, data, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
             )
+
+    def writer(self, key: str) -> WritableFile:
+        """An object to be written in parts, some at once; it is there once it was closed.
+
+        What it raises is obstore's: use it within `asking`. When its context ends by an error,
+        nothing is there, and no part is left.
+        """
+        import obstore
+
+        return obstore.open_writer(
+            self._store, key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+        )
 
     def create(self, key: str, data: bytes) -> str | None:
         """Store an object and return its tag; None when there is one already.
@@ -202,7 +214,7 @@ class Bucket:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        with self._asking("written", key):
+        with self.asking("written", key):
             try:
                 return self._tag(obstore.put(self._store, key, data, mode="create"))
             except (AlreadyExistsError, PreconditionError):
@@ -213,7 +225,7 @@ class Bucket:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        with self._asking("written", key):
+        with self.asking("written", key):
             try:
                 e_tag, _, version = tag.partition(_BESIDE)
                 mode = {"e_tag": e_tag, "version": version} if version else {"e_tag": e_tag}
@@ -252,7 +264,7 @@ class Bucket:
         """The bytes of each object below a prefix, which is a whole name; by its key."""
         import obstore
 
-        with self._asking("listed", prefix or "the root"):
+        with self.asking("listed", prefix or "the root"):
             listed = obstore.list(self._store, prefix or None)
             return {each["path"]: each["size"] for some in listed for each in some}
 
@@ -260,7 +272,7 @@ class Bucket:
         """What lies right below a prefix: the names of further prefixes, and of objects."""
         import obstore
 
-        with self._asking("listed", prefix or "the root"):
+        with self.asking("listed", prefix or "the root"):
             found = obstore.list_with_delimiter(self._store, prefix or None)
         below = len(prefix) + 1 if prefix else 0
         folders = sorted(str(each)[below:].strip("/") for each in found["common_prefixes"])
@@ -270,7 +282,7 @@ class Bucket:
         """What the store says of an object; the time is that of its clock."""
         import obstore
 
-        with self._asking("read", key):
+        with self.asking("read", key):
             found = obstore.head(self._store, key)
         return ObjectFacts(found["size"], found["e_tag"] or "", found["last_modified"])
 
@@ -282,7 +294,7 @@ class Bucket:
         options: GetOptions = {"range": (start, end)}
         if e_tag:
             options["if_match"] = e_tag
-        with self._asking("read", key):
+        with self.asking("read", key):
             try:
                 return obstore.get(self._store, key, options=options).bytes()
             except PreconditionError:
@@ -294,7 +306,7 @@ class Bucket:
         """Have the store copy an object."""
         import obstore
 
-        with self._asking("copied", key):
+        with self.asking("copied", key):
             obstore.copy(self._store, key, to)
 
     def remove(self, keys: Iterable[str]) -> None:
@@ -309,7 +321,7 @@ class Bucket:
     def _remove(self, key: str) -> None:
         import obstore
 
-        with self._asking("removed", key):
+        with self.asking("removed", key):
             try:
                 obstore.delete(self._store, key)
             except FileNotFoundError as error:
@@ -322,7 +334,7 @@ class Bucket:
         return f"{e_tag}{_BESIDE}{version}" if self.url.scheme == "gs" else e_tag
 
     @contextmanager
-    def _asking(self, what: str, key: str) -> Iterator[None]:
+    def asking(self, what: str, key: str) -> Iterator[None]:
         """Turn what obstore raises into errors that say what happened and what to do."""
         try:
             yield

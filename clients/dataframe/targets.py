@@ -7,10 +7,11 @@ end; `postgres_target` for both. The targets of Kafka are made by `verbs/kafka.p
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeAlias, get_args
 
 from typing_extensions import Unpack
@@ -28,6 +29,7 @@ from fabric.io.postgres.access import parameters_of
 from fabric.io.postgres.table import check_name as check_identifier
 from fabric.io.sinks import encoders
 from fabric.io.sinks.encoders import OPTIONS, check_options
+from fabric.object_store import is_object_url, split_url
 from fabric.plan.faults import quoted
 from fabric.plan.nodes import Node
 from fabric.plan.places import FileFormat, RowFormat
@@ -217,15 +219,16 @@ def file_target(
 ) -> FileTarget:
     """Where `path` says that files go: one file by its ending, else a folder of parts."""
     verb = f"write_{format}"
-    full = local_path(path, verb, writes=True)
+    place = _place(path, verb)
+    name = PurePosixPath(place)
     choice(mode, ("error", "overwrite", "append"), verb, "mode")
-    single = full.name.lower().endswith(ENDINGS[format])
-    if _PACKED.fullmatch(full.suffix) and not (single and full.suffix.islower()):
-        raise _packed(full, format)
+    single = name.name.lower().endswith(ENDINGS[format])
+    if _PACKED.fullmatch(name.suffix) and not (single and name.suffix.islower()):
+        raise _packed(place, name.suffix, format)
     given = file_options(options, verb, OPTIONS[format])
     check_options(format, given)
     return FileTarget(
-        format, str(full), single, mode, given, column_names(partition_by, f"{verb}: partition_by"),
+        format, place, single, mode, given, column_names(partition_by, f"{verb}: partition_by"),
         whole(rows_max, 0, verb, "max_rows_per_file"), _forced(force, mode, verb),
     )  # fmt: skip
 
@@ -238,16 +241,26 @@ def _forced(force: bool, mode: FileMode, verb: str) -> bool:
     return force
 
 
-def _packed(path: Path, format: FileFormat) -> PlanError:
+def _place(path: str | Path, verb: str) -> str:
+    """A path in full, or the URL of an object or a prefix."""
+    if not isinstance(path, str | os.PathLike) or not is_object_url(path):
+        return str(local_path(path, verb, writes=True, stores=True))
+    root, key = split_url(path)
+    if not key:
+        raise PlanError(f"{verb} can't write a whole bucket; name a prefix in it: '{root}/rows'")
+    return f"{root}/{key}"
+
+
+def _packed(path: str, suffix: str, format: FileFormat) -> PlanError:
     """Neither a folder of that name nor text in it is what was meant."""
-    plain = str(path.with_suffix(""))
+    plain = path.removesuffix(suffix)
     plain += "" if plain.lower().endswith(ENDINGS[format]) else f".{encoders.ENDINGS[format]}"
     if format in ("csv", "json"):
         return PlanError(
             f"{path} can't be written: text is compressed where its name ends with "
             f"{', '.join(PACKINGS)}; write: {plain + '.gz'!r}"
         )
-    codec = "gzip" if format == "parquet" and path.suffix == ".gz" else "zstd"
+    codec = "gzip" if format == "parquet" and suffix == ".gz" else "zstd"
     return PlanError(
         f"{path} can't be written: {format} is compressed inside; write: {plain!r}, "
         f'compression="{codec}"'

@@ -7,7 +7,7 @@ them (`fabric.io.places`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fabric.errors import FabricError
@@ -61,9 +61,9 @@ def placed(node: Node) -> Iterator[None]:
 def _check_source(source: object) -> None:
     match source:
         case FileSource(paths=paths):
-            _check_read(paths)
+            _check_read(paths, places.check_input)
         case FollowedFiles(path=path):
-            _check_read([path])
+            _check_read([path], places.check_read)
         case FlightSource(uri=uri):
             places.check_host(uri)
         case ReplayStream(source=inner):
@@ -72,17 +72,19 @@ def _check_source(source: object) -> None:
             settings.check_reach(source)
 
 
-def _check_read(paths: Sequence[str]) -> None:
+def _check_read(paths: Sequence[str], check_one: Callable[[str], None]) -> None:
     def check() -> None:
         for path in paths:
-            places.check_read(path)
+            check_one(path)
 
     called(check, paths[0] if paths else "nothing")
 
 
 def _check_target(target: object) -> None:
     match target:
-        case FileTarget(path=path) | StreamFileTarget(path=path):
+        case FileTarget(path=path):
+            places.check_output(path)
+        case StreamFileTarget(path=path):
             places.check_write(path)
         case FlightTarget(uri=uri):
             places.check_host(uri)

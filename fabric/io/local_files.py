@@ -134,7 +134,7 @@ def reading(path: str, format: str) -> Iterator[None]:
     Raises `PlanError` before anything is read where plans may not read it, see `places`.
     """
     check_wanted()
-    places.check_read(path)
+    places.check_input(path)
     try:
         yield
     except FabricError:

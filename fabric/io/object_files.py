@@ -3,7 +3,8 @@
 One job: to give Arrow an object as it gives a file of this machine, see `local_files`, which comes
 here with every URL. `opened` reads ranges, large ones in parts at once; `streamed` reads on from
 the beginning, some parts ahead. All parts are of one object: when another takes its place in the
-middle, that is an error. Errors, tries and credentials are those of `object_store`.
+middle, that is an error. An `Upload` is written. Errors, tries and credentials are those of
+`object_store`.
 
 What a store says of an object is asked once for what a plan or a task does with it: `look_at`
 asks anew, for many at once, and is remembered for a moment.
@@ -14,8 +15,9 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import chain, repeat
 from threading import Lock
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from fabric.errors import CancelledError
 from fabric.object_store import (
     PART_BYTES,
     PARTS_AT_ONCE,
@@ -34,11 +37,14 @@ from fabric.object_store import (
 )
 
 if TYPE_CHECKING:
+    from obstore import WritableFile
     from typing_extensions import Buffer
 
 READ_AT_ONCE = 16
 """Requests of this process that wait for answers."""
 _REMEMBERED_S, _REMEMBERED_MAX = 2.0, 10_000
+_SOON_S = 0.1
+"""How long `Upload.abandon` waits for who writes; that one sees it then."""
 _FIRST_BYTES = 1 << 20
 """Of a file that is read on: who looks for columns needs no more."""
 
@@ -122,6 +128,88 @@ def _asked(url: str) -> ObjectFacts:
         while len(_known) > _REMEMBERED_MAX:
             _known.popitem(last=False)
     return found
+
+
+class Upload:
+    """An object that is written in parts; it is there, whole, once `close` has returned.
+
+    Any thread may call `abandon`, also while another one writes: then nothing is there.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url, self.closed, self.n_bytes = url, False, 0
+        self._bucket, self._key = place_of(url)
+        self._file: WritableFile | None = None
+        self._lock, self._abandoned = Lock(), False
+
+    @property
+    def name(self) -> str:
+        """What the key ends with."""
+        return self._key.rpartition("/")[2]
+
+    def opened(self) -> pa.PythonFile:
+        """It, for Arrow's writers."""
+        return pa.PythonFile(self, mode="w")
+
+    def readable(self) -> bool:
+        """For `pyarrow.PythonFile`."""
+        return False
+
+    def writable(self) -> bool:
+        """For `pyarrow.PythonFile`."""
+        return True
+
+    def tell(self) -> int:
+        """How much was written."""
+        return self.n_bytes
+
+    def flush(self) -> None:
+        """Nothing to do: a part is sent when it is full."""
+
+    def write(self, data: Buffer) -> int:
+        """Append; raises what the store refuses."""
+        plain = bytes(data)  # it is sent later, and Arrow's writers use their memory again
+        with self._used() as file:
+            file.write(plain)
+        self.n_bytes += len(plain)
+        return len(plain)
+
+    def close(self) -> None:
+        """Have the object there; again is fine."""
+        if not self.closed and not self._abandoned:
+            with self._used() as file:
+                file.close()
+                self.closed = True
+
+    def abandon(self) -> None:
+        """Have nothing there, nor later; again is fine."""
+        self._abandoned = True
+        if self._lock.acquire(timeout=_SOON_S):
+            try:
+                self._undo()
+            finally:
+                self._lock.release()
+
+    @contextmanager
+    def _used(self) -> Iterator[WritableFile]:
+        with self._lock, self._bucket.asking("written", self._key):
+            if self._abandoned:
+                raise ValueError("writing was abandoned")
+            self._file = self._file or self._bucket.writer(self._key)
+            try:
+                yield self._file
+            finally:
+                if self._abandoned:
+                    self._undo()
+
+    def _undo(self) -> None:
+        file, self._file = self._file, None
+        if self.closed:
+            self.closed = False
+            self._bucket.remove([self._key])
+        elif file is not None:
+            with suppress(OSError):  # the store removes parts in time
+                file.__exit__(CancelledError, CancelledError("abandoned"), None)
 
 
 class _Object:

@@ -163,12 +163,9 @@ def check_read(path: str | os.PathLike[str]) -> None:
     Raises
     ------
     PlanError
-        It is the fabric's own, it is not in a folder that is allowed, or this is neither an
-        absolute path nor the URL of an object.
+        It is the fabric's own, it is not in a folder that is allowed, or this is no absolute path.
     """
-    if _guarding and is_object_url(path):
-        _check_object(os.fspath(path))
-    elif _guarding:
+    if _guarding:
         text = os.fspath(path)
         found = _found(text)
         for places in [*_guarding]:
@@ -177,19 +174,31 @@ def check_read(path: str | os.PathLike[str]) -> None:
 
 def check_write(path: str | os.PathLike[str]) -> None:
     """Refuse a file or folder that plans may not write, replace or remove; see `check_read`."""
-    if _guarding and is_object_url(path):
-        _check_object(os.fspath(path), writes=True)
-    elif _guarding:
+    if _guarding:
         text = os.fspath(path)
         found = _found(text, anew=True)
         for places in [*_guarding]:
             places.check_write(text, found)
 
 
-def _check_object(url: str, *, writes: bool = False) -> None:
-    root, key = split_url(url)
-    for places in [*_guarding]:
-        places.check_object(f"{root}/{key}", writes=writes)
+def check_input(path: str) -> None:
+    """`check_read` of a path or of the URL of an object, for sources that read both."""
+    if not is_object_url(path):
+        check_read(path)
+    elif _guarding:
+        root, key = split_url(path)
+        for places in [*_guarding]:
+            places.check_object(f"{root}/{key}")
+
+
+def check_output(path: str) -> None:
+    """`check_write` of a path or of the URL of an object, for sinks that write both."""
+    if not is_object_url(path):
+        check_write(path)
+    elif _guarding:
+        root, key = split_url(path)
+        for places in [*_guarding]:
+            places.check_object(f"{root}/{key}", writes=True)
 
 
 def check_url(url: str, own: str = "") -> None:
@@ -200,9 +209,9 @@ def check_url(url: str, own: str = "") -> None:
 
 
 def may_write(path: str) -> bool:
-    """Whether `check_write` takes it."""
+    """Whether `check_output` takes it."""
     try:
-        check_write(path)
+        check_output(path)
     except PlanError:
         return False
     return True
@@ -250,8 +259,8 @@ def _found(path: str, *, anew: bool = False) -> Found:
     """Where a path leads; what is no absolute path may mean one thing here and another there."""
     if not path.startswith("/") or "\0" in path:
         raise PlanError(
-            f"plans name files by absolute paths or URLs of objects, not {path[:200]!r}: no "
-            "~, nothing relative"
+            f"plans name files by absolute paths, not {path[:200]!r}: no URL, no ~, nothing "
+            "relative"
         )
     folder, name = os.path.split(path)
     if name in ("", ".", "..") or os.path.islink(path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import fabric
+from tests.support.buckets import new_bucket
 from tests.support.local import LocalFabric, local_fabric
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `bench`, which is no package of fabric
@@ -30,6 +31,12 @@ def four() -> Iterator[LocalFabric]:
 def embedded() -> Iterator[fabric.Session]:
     with fabric.connect() as session:
         yield session
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a new bucket, whose name is its own."""
+    return new_bucket(monkeypatch)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ pyarrow writes them, and reads them by the folder behind the store as the judge.
 from __future__ import annotations
 
 import gzip
-import uuid
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from fabric.errors import ConfigError, DataError, NotFoundError, PlanError, Stor
 from fabric.io import object_files
 from fabric.io.sinks.json_texts import lines
 from fabric.object_store import PART_BYTES, Bucket
-from tests.services.versitygw import environment, object_store
+from tests.support.buckets import put, url_of
 from tests.support.local import local_fabric
 
 N_ROWS = 1_000
@@ -34,17 +33,6 @@ ROWS = pa.table(
         "v": [n / 4 if n % 5 else None for n in range(N_ROWS)],
     }
 )
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a new bucket, whose name is its own."""
-    address, folder = object_store()
-    for name, value in environment(address).items():
-        monkeypatch.setenv(name, value)
-    made = folder / f"b{uuid.uuid4().hex[:12]}"
-    made.mkdir()
-    return made
 
 
 def saved(bucket: Path, key: str, rows: pa.Table = ROWS, **options: Any) -> str:
@@ -61,15 +49,6 @@ def saved(bucket: Path, key: str, rows: pa.Table = ROWS, **options: Any) -> str:
         case _:
             file.write(b"".join(map(lines, rows.to_batches())))
     return put(bucket, key, file.getvalue())
-
-
-def put(bucket: Path, key: str, data: bytes) -> str:
-    Bucket(url_of(bucket)).put(key, data)
-    return url_of(bucket, key)
-
-
-def url_of(bucket: Path, key: str = "") -> str:
-    return f"s3://{bucket.name}/{key}"
 
 
 def ids(frame: fabric.DataFrame) -> list[int]:

@@ -114,19 +114,19 @@ def test_objects_are_touched_where_nothing_else_is_allowed_or_kept(home: Path) -
     kept = Path("s3://data/streams")  # as settings have it
     with guarding(of_fabric(home, PlanRules(), own=[kept])):
         for url in ("s3://data/streams2/x", "s3://other/streams", "az://data/streams"):
-            places.check_read(url)
-            places.check_write(url)
-        for check in (places.check_read, places.check_write):
+            places.check_input(url)
+            places.check_output(url)
+        for check in (places.check_input, places.check_output):
             for url in ("s3://data/streams", "S3://data/streams/x.parquet", "s3:/data/streams/x"):
                 with pytest.raises(PlanError, match="checkpoints lie in s3://data/streams"):
                     check(url)
             with pytest.raises(ConfigError, match="not the URL of an object"):
                 check("s3://data/x/../streams/a")
-        places.check_read("s3://data/")
+        places.check_input("s3://data/")
         with pytest.raises(PlanError, match="checkpoints lie in s3://data/streams"):
-            places.check_write("s3://data")
+            places.check_output("s3://data")
     with guarding(of_fabric(home, PlanRules(allowed_folders=Folders([home.parent / "data"])))):
-        for check in (places.check_read, places.check_write):
+        for check in (places.check_input, places.check_output):
             with pytest.raises(PlanError, match=r"may not touch s3://data/x: .*allowed_folders"):
                 check("s3://data/x/")
 

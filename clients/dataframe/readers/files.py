@@ -43,6 +43,9 @@ def read_parquet(
     Folders are read down to the last one. A name that begins with a dot or underscore is passed
     over there.
 
+    Paths may be URLs of object stores, ``s3://bucket/sales``, ``gs://…`` and ``az://…``, with the
+    credentials of the usual variables: see ``docs/object_stores.md``.
+
     Parameters
     ----------
     columns

@@ -58,6 +58,9 @@ class WritingVerbs(Verbs):
 
         Parameters
         ----------
+        path
+            Also the URL of an object or a prefix, ``s3://bucket/sales``, ``gs://…``, ``az://…``:
+            ``docs/object_stores.md`` says when others see what.
         mode
             ``error`` refuses a target that is there, ``overwrite`` replaces it, ``append`` adds
             files to a folder whose files have the same columns.

@@ -63,7 +63,7 @@ class SlotTask:
         for node in walk(self._root):
             if isinstance(node, Scan) and isinstance(node.source, FileSource):
                 for split in self._splits.get(node.scan_id, ()):
-                    places.check_read(split.uri)
+                    places.check_input(split.uri)
 
     def _run(self) -> sp.Run:
         spec, limits = self._spec, self._limits

@@ -154,7 +154,7 @@ def _plain(parts: Sequence[str]) -> list[str]:
 def _listed_objects(format: str, given: str | os.PathLike[str]) -> list[tuple[str, str]]:
     (bucket, key), root = object_files.place_of(given), split_url(given)[0]
     url, endings = f"{root}/{key}".rstrip("/"), ENDINGS[format]
-    places.check_read(url)
+    places.check_input(url)
     with suppress(NotFoundError):
         if key:
             object_files.look_at([url])

@@ -9,7 +9,6 @@ numbers, booleans, times, texts.
 from __future__ import annotations
 
 from contextlib import suppress
-from os import stat
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pyarrow import types as t
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io.files import hive
 from fabric.io.files.folders import listed
+from fabric.io.local_files import n_bytes
 from fabric.io.schemas import checked_schema, merged
 from fabric.io.sinks.encoders import open_encoder
 from fabric.io.sinks.parts import file_schema
@@ -54,7 +54,7 @@ def check_appended(target: FileTarget | StreamFileTarget, schema: pa.Schema) -> 
         if target.format not in _TEXT:
             there = source_schema(FileSource(target.format, found.paths[-1:]))
             _check_types(target, there, wanted, found.paths[-1])
-        elif filled := [path for path in found.paths if stat(path).st_size]:
+        elif filled := [path for path in found.paths if n_bytes(path)]:
             _check_texts(target, wanted, filled[-1])
 
 

@@ -25,12 +25,13 @@ from fabric.errors import CancelledError, ConfigError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.local_files import PACKINGS, writing
-from fabric.io.sinks import overwrite
+from fabric.io.sinks import object_file, overwrite
 from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter, whole_or_none
 from fabric.io.sinks.stream_folders import check_above, synced
+from fabric.object_store import is_object_url
 from fabric.plan.targets import FileTarget
 
 
@@ -38,18 +39,22 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None, **_: objec
     """Refuse wrong options, a missing parent folder, a target that exists in mode "error", and
     rows with other columns (`schema`) than a folder has that they are appended to."""
     check_options(target.format, target.options)
-    places.check_write(target.path)
+    places.check_output(target.path)
     path = Path(target.path)
     if target.rows_max < 0:
         raise ConfigError(f"max_rows_per_file can't be negative, got {target.rows_max}")
     if target.single and (target.partition_by or target.rows_max or target.mode == "append"):
         raise PlanError(
-            f'{path} is one file, and partition_by, max_rows_per_file and mode="append" write '
-            f"folders of files; name a folder: {str(_without_ending(path))!r}"
+            f"{target.path} is one file, and partition_by, max_rows_per_file and "
+            f'mode="append" write folders of files; name a folder: '
+            f"{_without_ending(target.path)!r}"
         )
     if schema is not None:
         check_partition_by(target.partition_by, schema, f"write_{target.format}")
         check_schema(target.format, schema, target.path)
+    if is_object_url(target.path):
+        object_file.check_place(target, schema)
+        return
     place = _place(target.path)
     check_above(place)
     if target.mode == "error" and _is_taken(path, target.single):
@@ -67,11 +72,13 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None, **_: objec
 
 def open_sink(
     target: FileTarget, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
-) -> FileSink:
+) -> SinkWriter:
     """One task's part files, aside."""
     check_target(target, schema)
     if target.single and n_tasks != 1:
         raise PlanError(f"the single file {target.path} needs one task, got {n_tasks}")
+    if is_object_url(target.path):
+        return object_file.ObjectSink(target, schema, task, _packing(target))
     return FileSink(target, schema, task)
 
 
@@ -200,6 +207,9 @@ def discard(target: FileTarget, job: str, stage: int, **_: object) -> None:
     """Remove whatever the tasks of a stage staged, listed in handles or not."""
     if not places.may_write(target.path):
         return  # then no task of it has begun here
+    if is_object_url(target.path):
+        object_file.discard(target, job, stage)
+        return
     with writing(target.path):
         _remove(_place(target.path), _aside(target.path, job, stage, "staging"))
 
@@ -278,8 +288,10 @@ def _packing(target: FileTarget) -> str:
     return PACKINGS.get(Path(target.path).suffix, "") if is_text else ""
 
 
-def _without_ending(path: Path) -> Path:
-    return (path.with_suffix("") if path.suffix in PACKINGS else path).with_suffix("")
+def _without_ending(path: str) -> str:
+    name = Path(path)
+    packed = name.suffix if name.suffix in PACKINGS else ""
+    return path.removesuffix(packed).removesuffix(Path(name.stem if packed else name).suffix)
 
 
 def _place(path: str) -> Path:

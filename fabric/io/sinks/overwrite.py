@@ -16,7 +16,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -73,6 +73,18 @@ def foreign(folder: str | Path, below: str = "") -> Iterator[str]:
                 yield from foreign(folder, f"{name}/")
             else:
                 yield f"{name}/ (a folder)"
+
+
+def foreign_keys(below: Iterable[str]) -> Iterator[str]:
+    """What is no data file or lies in no folder of a column, of names below a prefix.
+
+    >>> list(foreign_keys(["a.parquet", "k=1/b.csv", "_SUCCESS", "notes.txt", "old/c.parquet"]))
+    ['notes.txt', 'old/c.parquet']
+    """
+    for each in below:
+        *folders, name = each.split("/")
+        if not is_data(name) or not all(map(_COLUMN.fullmatch, folders)):
+            yield each
 
 
 def check(path: Path, said: str | Path = "", lies: Path | None = None) -> None:

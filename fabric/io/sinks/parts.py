@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from pyarrow import types as t
 from fabric.errors import CancelledError, PlanError
 from fabric.io.files.folders import is_hidden
 from fabric.io.files.hive import folder_of
+from fabric.io.object_files import Upload
 from fabric.io.schemas import flat_column
 from fabric.io.sinks.encoders import ROW_GROUP_BYTES, Encoder, Given, open_encoder
 from fabric.plan.faults import listed
@@ -31,7 +33,8 @@ from fabric.plan.types import flat_type
 OPEN_MAX = 64
 _SOON_S = 0.1
 """How long `Parts.abandon` waits for who writes; it may be the disk that stands still."""
-NameOf = Callable[[str, int], Path]
+File = TypeVar("File", Path, Upload)
+NameOf = Callable[[str, int], File]
 """Where the file of a folder ("" without partitions) with a number is written."""
 
 
@@ -133,7 +136,7 @@ class Shape:
     """How text is compressed."""
 
 
-class Parts:
+class Parts(Generic[File]):
     """Writes batches; `is_full` says of a file's bytes and age in seconds when it ends.
 
     Any thread may call `abandon`, also while another one writes: the files are used by one thread
@@ -141,16 +144,17 @@ class Parts:
     """
 
     def __init__(
-        self, shape: Shape, name_of: NameOf, is_full: Callable[[int, float], bool],
-        rows_max: int = 0, ended: Callable[[Path], None] = lambda path: None,
+        self, shape: Shape, name_of: NameOf[File], is_full: Callable[[int, float], bool],
+        rows_max: int = 0, ended: Callable[[File], None] = lambda file: None,
     ) -> None:  # fmt: skip
-        self._shape, self._name_of, self._is_full = shape, name_of, is_full
-        self._rows_max, self._ended = rows_max, ended
+        self._shape, self._is_full, self._rows_max = shape, is_full, rows_max
+        self._name_of: NameOf[File] = name_of
+        self._ended: Callable[[File], None] = ended
         self._schema = file_schema(shape.schema, shape.partition_by)
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._n_waiting = 0
         self._lock, self._abandoned = Lock(), False
-        self.paths: list[tuple[str, Path]] = []
+        self.paths: list[tuple[str, File]] = []
         """All files so far: the folder, and where each is written."""
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -182,7 +186,10 @@ class Parts:
             finally:
                 self._lock.release()
         for _, path in [*self.paths]:
-            path.unlink(missing_ok=True)
+            if isinstance(path, Upload):
+                path.abandon()
+            else:
+                path.unlink(missing_ok=True)
 
     @contextmanager
     def _used(self) -> Iterator[None]:
@@ -195,6 +202,9 @@ class Parts:
                     self._close_all()
 
     def _close_all(self) -> None:
+        for _, path in self.paths:  # before closing, which would have them there
+            if self._abandoned and isinstance(path, Upload):
+                path.abandon()
         # Closing flushes and may fail as the write did; the first error is the one to tell.
         for one in self._open.values():
             with suppress(OSError, pa.ArrowException, ValueError):
@@ -233,7 +243,7 @@ class Parts:
             self._end(next(iter(self._open)))
         path = self._name_of(folder, len(self.paths))
         self.paths.append((folder, path))
-        file = pa.OSFile(str(path), "wb")
+        file = path.opened() if isinstance(path, Upload) else pa.OSFile(str(path), "wb")
         try:
             encoder = open_encoder(
                 self._shape.format, file, self._schema, self._shape.options, self._shape.packing

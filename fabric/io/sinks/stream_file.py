@@ -37,6 +37,7 @@ from fabric.errors import (
 )
 from fabric.ids import TaskId
 from fabric.io import places
+from fabric.io.files.folders import check_local
 from fabric.io.local_files import writing
 from fabric.io.sinks import claims
 from fabric.io.sinks.compaction import Merged, finish_merge, merge_small, ranges, size_of, without
@@ -69,6 +70,7 @@ def _check_possible(target: StreamFileTarget, schema: pa.Schema) -> None:
     """Refuse wrong options and sizes, a place that is no folder to write in, and columns that the
     format can't hold."""
     check_options(target.format, target.options)
+    check_local(target.path, "write_stream", writes=True)
     places.check_write(target.path)
     if not dict(target.options).get("lines", True):
         raise ConfigError("a stream writes JSON lines, whose files can be merged; leave out lines=")
