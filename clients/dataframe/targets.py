@@ -69,6 +69,8 @@ def to_files(
 ) -> StreamFileTarget:
     """Files in the folder `path`, each there at once and whole.
 
+    It may be the URL of a prefix, ``s3://bucket/clicks``: see ``docs/object_stores.md``.
+
     Parameters
     ----------
     roll_bytes, roll_rows, roll
@@ -88,12 +90,19 @@ def to_files(
     60.0
     """
     choice(format, ("parquet", "csv", "ipc", "json"), "to_files", "format")
-    full = local_path(path, "to_files", writes=True)
+    place = _place(path, "to_files")
+    if is_object_url(place):
+        if compact is not None or compact_bytes not in (0, _SIZES.compact_bytes):
+            raise PlanError(
+                f"files in object stores are not merged ({place}); leave out compact= and "
+                "compact_bytes=, and make checkpoints less often for larger files"
+            )
+        compact_bytes = 0
     given = file_options(options, "to_files", OPTIONS[format])
     check_options(format, given, "to_files")
     return StreamFileTarget(
         format,
-        str(full),
+        place,
         whole(roll_bytes, 0, "to_files", "roll_bytes"),
         whole(roll_rows, 0, "to_files", "roll_rows"),
         (maybe_us(roll, "roll", least=1) or 0) / 1e6,

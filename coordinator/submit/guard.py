@@ -82,10 +82,8 @@ def _check_read(paths: Sequence[str], check_one: Callable[[str], None]) -> None:
 
 def _check_target(target: object) -> None:
     match target:
-        case FileTarget(path=path):
+        case FileTarget(path=path) | StreamFileTarget(path=path):
             places.check_output(path)
-        case StreamFileTarget(path=path):
-            places.check_write(path)
         case FlightTarget(uri=uri):
             places.check_host(uri)
         case KafkaTarget():

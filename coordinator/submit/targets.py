@@ -19,6 +19,7 @@ from fabric.coordinator.submit.guard import placed
 from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import ConfigError, PlanError
 from fabric.ids import check_name
+from fabric.object_store import is_object_url
 from fabric.plan.nodes import Exchange, Plan, Sink
 from fabric.plan.schema import schema_of
 from fabric.plan.stream_facts import stream_of
@@ -53,7 +54,7 @@ def _own_place(target: Target) -> str:
     """Where nothing else is to be written; empty where that makes no difference."""
     match target:
         case StreamFileTarget(path=path, mode="error"):
-            return os.path.realpath(path)
+            return path if is_object_url(path) else os.path.realpath(path)
         case DatasetTarget(name=name, mode="create" | "view"):
             return f"dataset {name!r}"
         case PostgresTarget(table=table, schema=schema, mode="create" | "overwrite"):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fabric.errors import CancelledError
+from fabric.errors import CancelledError, NotFoundError
 from fabric.object_store import (
     PART_BYTES,
     PARTS_AT_ONCE,
@@ -45,6 +45,8 @@ READ_AT_ONCE = 16
 _REMEMBERED_S, _REMEMBERED_MAX = 2.0, 10_000
 _SOON_S = 0.1
 """How long `Upload.abandon` waits for who writes; that one sees it then."""
+_COPIED_BYTES_MAX = 5 << 30
+"""A store copies no larger object in one request."""
 _FIRST_BYTES = 1 << 20
 """Of a file that is read on: who looks for columns needs no more."""
 
@@ -74,9 +76,9 @@ def look_at(urls: Iterable[str]) -> None:
     for_each(_asked, filter(is_object_url, urls))
 
 
-def for_each(work: Callable[[str], object], urls: Iterable[str]) -> None:
+def for_each(work: Callable[[str], object], names: Iterable[str]) -> None:
     """Do it for many objects at once; raises what it raises for one of them."""
-    if len(wanted := list(urls)) < 2:
+    if len(wanted := list(names)) < 2:
         deque(map(work, wanted), maxlen=0)
         return
     with ThreadPoolExecutor(READ_AT_ONCE, thread_name_prefix="objects") as threads:
@@ -210,6 +212,34 @@ class Upload:
         elif file is not None:
             with suppress(OSError):  # the store removes parts in time
                 file.__exit__(CancelledError, CancelledError("abandoned"), None)
+
+
+def copy_all(bucket: Bucket, copies: Mapping[str, str], sizes: Mapping[str, int]) -> None:
+    """Have the store copy objects from keys to others; those too large for that are sent again."""
+
+    def copy(key: str) -> None:
+        if sizes[key] <= _COPIED_BYTES_MAX:
+            bucket.copy(key, copies[key])
+            return
+        again = Upload(f"{bucket.url}/{copies[key]}")
+        try:
+            for piece in bucket.pieces(key):
+                again.write(piece)
+            again.close()
+        except BaseException:
+            again.abandon()
+            raise
+
+    for_each(copy, copies)
+
+
+def is_there(bucket: Bucket, key: str) -> bool:
+    """Whether there is such an object."""
+    try:
+        bucket.facts(key)
+    except NotFoundError:
+        return False
+    return True
 
 
 class _Object:

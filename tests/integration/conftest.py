@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fabric
-from tests.support.buckets import new_bucket
+from tests.support.buckets import new_bucket, use_store
 from tests.support.local import LocalFabric, local_fabric
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `bench`, which is no package of fabric
@@ -36,7 +36,8 @@ def embedded() -> Iterator[fabric.Session]:
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a new bucket, whose name is its own."""
-    return new_bucket(monkeypatch)
+    use_store(monkeypatch)
+    return new_bucket()
 
 
 @pytest.fixture

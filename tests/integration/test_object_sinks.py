@@ -8,8 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -21,9 +19,9 @@ from fabric import col
 from fabric.errors import FabricError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import object_files, sinks
-from fabric.object_store import PART_BYTES, Bucket
+from fabric.object_store import PART_BYTES
 from fabric.plan.targets import FileMode, FileTarget
-from tests.support.buckets import keys, put, unfinished, url_of
+from tests.support.buckets import Crash, crash_at, keys, put, unfinished, url_of
 from tests.support.local import local_fabric
 
 N_ROWS = 1_000
@@ -145,28 +143,6 @@ def test_agents_write(bucket: Path) -> None:
         session.read_parquet(url).write_parquet(url, mode="append")
     assert seen(bucket) == sorted([*range(N_ROWS)] * 2)
     assert not [key for key in keys(bucket) if "/." in f"/{key}"]
-
-
-class Crash(BaseException):
-    """The process is gone: nothing cleans up."""
-
-
-def crash_at(patch: pytest.MonkeyPatch, step: int) -> None:
-    """Let `step` changes of the store happen, then none."""
-    left, lock = [step], Lock()
-
-    def counted(real: Any) -> Any:
-        def call(*args: Any, **options: Any) -> Any:
-            with lock:
-                if left[0] == 0:
-                    raise Crash
-                left[0] -= 1
-            return real(*args, **options)
-
-        return call
-
-    for name in ("copy", "put", "_remove"):
-        patch.setattr(Bucket, name, counted(getattr(Bucket, name)))
 
 
 def prepared(url: str, mode: FileMode, *, single: bool) -> tuple[FileTarget, list[bytes]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import pytest
 
@@ -11,14 +13,40 @@ from fabric.object_store import Bucket
 from tests.services.versitygw import environment, object_store
 
 
-def new_bucket(patch: pytest.MonkeyPatch) -> Path:
-    """The folder of a new bucket, whose name is its own; this process has the credentials."""
-    address, folder = object_store()
-    for name, value in environment(address).items():
+def use_store(patch: pytest.MonkeyPatch) -> None:
+    """Have this process know the store, and its credentials."""
+    for name, value in environment(object_store()[0]).items():
         patch.setenv(name, value)
+
+
+def new_bucket() -> Path:
+    """The folder of a new bucket, whose name is its own."""
+    _, folder = object_store()
     made = folder / f"b{uuid.uuid4().hex[:12]}"
     made.mkdir()
     return made
+
+
+class Crash(BaseException):
+    """The process is gone: nothing cleans up."""
+
+
+def crash_at(patch: pytest.MonkeyPatch, step: int) -> None:
+    """Let `step` changes of the store happen, then none."""
+    left, lock = [step], Lock()
+
+    def counted(real: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            with lock:
+                if left[0] == 0:
+                    raise Crash
+                left[0] -= 1
+            return real(*args, **options)
+
+        return call
+
+    for name in ("copy", "put", "create", "replace", "_remove"):
+        patch.setattr(Bucket, name, counted(getattr(Bucket, name)))
 
 
 def url_of(bucket: Path, key: str = "") -> str:

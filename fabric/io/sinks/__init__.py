@@ -17,8 +17,8 @@ when the first such target comes. It has what its sink can do, of these function
     take_back                      with handles of a stream that were published
     discard                        what is done at the end of a job, with handles or without
 
-A handle names the module by its kind: that of a view is not that of other datasets, that of objects
-not that of other files.
+A handle names the module by its kind: that of a view is not that of other datasets, those of
+objects are not those of other files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fabric.ids import TaskId
 from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter, unfolded
 from fabric.plan.targets import TARGETS, WITH_CREDENTIALS, StreamTarget, Target
 
-_MODULES = {"view", "object_file", *(target.WIRE for target in TARGETS)}
+_MODULES = {"view", "object_file", "object_stream", *(target.WIRE for target in TARGETS)}
 _NO_START = SinkStart()
 _TARGETED = {target.WIRE for target in TARGETS if target in WITH_CREDENTIALS}
 """Kinds whose handles are not enough to publish them: the target has credentials."""

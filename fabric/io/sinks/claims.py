@@ -24,8 +24,13 @@ from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS
 from fabric.plan.targets import StreamFileTarget
 
-_OURS = re.compile(r"(?P<job>[^.]+)\.\d+-\d{5}-\d{6,}-.*")
-_ASIDE = re.compile(r"(?P<job>[^.]+)-\d+\.stream")
+OURS = re.compile(r"(?P<job>[^.]+)\.\d+-\d{5}-\d{6,}-.*")
+ASIDE = re.compile(r"(?P<job>[^.]+)-\d+\.stream")
+WAYS = (
+    "a stream writes a folder of its own, so that no row is there twice when its program is run "
+    "again. Write to another folder, one that is empty or not there yet; or use "
+    'mode="append" to add rows to what is there'
+)
 
 
 def check_unused(target: StreamFileTarget, job: str = "") -> None:
@@ -40,7 +45,7 @@ def check_unused(target: StreamFileTarget, job: str = "") -> None:
     if target.mode == "append":
         return
     seen = _seen_in(path)
-    wrote = [found["job"] if (found := _OURS.fullmatch(name.name)) else "" for name in seen]
+    wrote = [found["job"] if (found := OURS.fullmatch(name.name)) else "" for name in seen]
     if job and job in wrote:  # restarted once it had ended; others appended meanwhile
         return
     for writer in _writers(path):
@@ -59,7 +64,7 @@ def check_alike(target: StreamFileTarget, schema: pa.Schema) -> None:
         It names a file in the folder, and what is expected.
     """
     path, ending = _folder(target), ENDINGS[target.format]
-    ours = [name for name in _seen_in(path) if _OURS.fullmatch(name.name)]
+    ours = [name for name in _seen_in(path) if OURS.fullmatch(name.name)]
     if target.mode != "append":
         return
     for name in ours:
@@ -131,7 +136,7 @@ def _asides(path: Path) -> dict[str, Path]:
     """Where jobs write aside what is to be seen in the folder, by their ids."""
     begin, found = f".{path.name}.", {}
     for name in _names_in(path.parent):
-        if name.startswith(begin) and (aside := _ASIDE.fullmatch(name.removeprefix(begin))):
+        if name.startswith(begin) and (aside := ASIDE.fullmatch(name.removeprefix(begin))):
             found[aside["job"]] = path.with_name(name)
     return found
 
@@ -159,7 +164,7 @@ def _is_all_ours(path: Path) -> bool:
     if os.path.lexists(link) and not os.path.islink(link):
         return False
     for root, folders, names in os.walk(path):
-        if not all(map(_OURS.fullmatch, names)):
+        if not all(map(OURS.fullmatch, names)):
             return False
         if any("=" not in name or Path(root, name).is_symlink() for name in folders):
             return False  # of a column that the files are partitioned by, or else somebody's
@@ -168,14 +173,12 @@ def _is_all_ours(path: Path) -> bool:
 
 def _taken(path: Path, writer: str, how: str) -> PlanError:
     by = f" by job {writer}" if writer else ""
-    ways = "Write to another folder, one that is empty or not there yet; or use "
-    ways += 'mode="append" to add rows to what is there'
+    ways = WAYS
     if _is_all_ours(path):
         left = [found for found in (path, _link(path)) if os.path.lexists(found)]
         remove = shlex.join(["rm", "-r", *map(str, [*left, *_asides(path).values()])])
         ways += f"; or, when nobody writes it any more, begin anew: {remove}"
     return PlanError(
-        f"the folder {path} {how}{by}; a stream writes a folder of its own, so that no row is "
-        f"there twice when its program is run again. {ways}. A stream with a name= goes on where "
+        f"the folder {path} {how}{by}; {ways}. A stream with a name= goes on where "
         "its program was stopped"
     )

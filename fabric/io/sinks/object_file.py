@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -29,7 +28,7 @@ from fabric.errors import CancelledError, FabricError, NotFoundError, PlanError,
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.local_files import writing
-from fabric.io.object_files import Upload, place_of
+from fabric.io.object_files import Upload, copy_all, is_there, place_of
 from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.encoders import ENDINGS
 from fabric.io.sinks.overwrite import foreign_keys
@@ -39,8 +38,6 @@ from fabric.object_store import Bucket, split_url
 from fabric.plan.targets import FileTarget
 
 _BEGUN, _SUCCESS = "begun", "_SUCCESS"
-_COPIED_AT_ONCE, _COPIED_BYTES_MAX = 8, 5 << 30
-"""A store copies no larger object in one request."""
 _SHOWN = 3
 
 
@@ -51,7 +48,7 @@ def check_place(target: FileTarget, schema: pa.Schema | None) -> None:
     if not key:
         raise PlanError(f"{target.path} is a bucket; name a prefix in it: '{target.path}/rows'")
     below = sorted(bucket.sizes(key))
-    is_object = _is_there(bucket, key)
+    is_object = is_there(bucket, key)
     if target.single and below:
         raise PlanError(
             f"objects lie below {target.path}, so it is no file; give the name of one in it"
@@ -159,7 +156,7 @@ def publish(handles: Sequence[Handle]) -> None:
         return
     before = _begun(bucket, f"{staging}/{_BEGUN}")
     if before is None:
-        before = [key] if is_single and _is_there(bucket, key) else []
+        before = [key] if is_single and is_there(bucket, key) else []
         before += bucket.sizes(key) if mode != "append" else []
         if before and mode == "error":
             raise PlanError(f"{url} was made by somebody else meanwhile; it is kept")
@@ -169,7 +166,7 @@ def publish(handles: Sequence[Handle]) -> None:
         bucket.remove([success])
     copies = {name: seen for name, seen in staged.items() if seen}
     try:
-        _copy_all(bucket, copies, there)
+        copy_all(bucket, copies, there)
     except BaseException:
         with suppress(FabricError):  # else `abandon` does it
             _restore(bucket, key, before, copies.values())
@@ -258,38 +255,11 @@ def _begun(bucket: Bucket, key: str) -> list[str] | None:
 def _check_published(bucket: Bucket, url: str, seen: set[str]) -> None:
     """Refuse unless an earlier publish has all of them seen."""
     for key in sorted(seen):
-        if not _is_there(bucket, key):
+        if not is_there(bucket, key):
             raise StorageError(
                 f"the written rows of {url} are gone: neither there nor aside is an object for "
                 f"{key}; was it removed by hand?"
             )
-
-
-def _copy_all(bucket: Bucket, copies: dict[str, str], sizes: dict[str, int]) -> None:
-    def copy(key: str) -> None:
-        if sizes[key] <= _COPIED_BYTES_MAX:
-            bucket.copy(key, copies[key])
-            return
-        again = Upload(f"{bucket.url}/{copies[key]}")
-        try:
-            for piece in bucket.pieces(key):
-                again.write(piece)
-            again.close()
-        except BaseException:
-            again.abandon()
-            raise
-
-    with ThreadPoolExecutor(_COPIED_AT_ONCE, thread_name_prefix="publishing") as threads:
-        for _ in threads.map(copy, copies):
-            pass
-
-
-def _is_there(bucket: Bucket, key: str) -> bool:
-    try:
-        bucket.facts(key)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _aside(url: str, job: str, stage: int) -> str:

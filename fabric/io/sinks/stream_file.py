@@ -37,9 +37,8 @@ from fabric.errors import (
 )
 from fabric.ids import TaskId
 from fabric.io import places
-from fabric.io.files.folders import check_local
 from fabric.io.local_files import writing
-from fabric.io.sinks import claims
+from fabric.io.sinks import claims, object_stream
 from fabric.io.sinks.compaction import Merged, finish_merge, merge_small, ranges, size_of, without
 from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
@@ -51,7 +50,14 @@ from fabric.io.sinks.protocol import (
     grouped,
     whole_or_none,
 )
-from fabric.io.sinks.stream_folders import Folders, check_above, synced, write_whole
+from fabric.io.sinks.stream_folders import (
+    Folders,
+    check_above,
+    synced,
+    task_name,
+    write_whole,
+)
+from fabric.object_store import is_object_url
 from fabric.plan.targets import StreamFileTarget
 
 
@@ -61,6 +67,9 @@ def check_stream(target: StreamFileTarget, schema: pa.Schema, goes_on: str = "")
     `goes_on` is the job that has written there before, and does again.
     """
     _check_possible(target, schema)
+    if is_object_url(target.path):
+        object_stream.check_stream(target, schema, goes_on)
+        return
     with writing(target.path):
         claims.check_unused(target, goes_on)
         claims.check_alike(target, schema)
@@ -70,17 +79,17 @@ def _check_possible(target: StreamFileTarget, schema: pa.Schema) -> None:
     """Refuse wrong options and sizes, a place that is no folder to write in, and columns that the
     format can't hold."""
     check_options(target.format, target.options)
-    check_local(target.path, "write_stream", writes=True)
-    places.check_write(target.path)
+    places.check_output(target.path)
     if not dict(target.options).get("lines", True):
         raise ConfigError("a stream writes JSON lines, whose files can be merged; leave out lines=")
     for name in ("roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s"):
         if getattr(target, name) < 0:
             raise ConfigError(f"{name} can't be negative, got {getattr(target, name)}")
     path = Path(target.path)
-    check_above(path)
-    if path.is_file():
-        raise PlanError(f"{path} is a file, a stream writes a folder of files; name another")
+    if not is_object_url(target.path):
+        check_above(path)
+        if path.is_file():
+            raise PlanError(f"{path} is a file, a stream writes a folder of files; name another")
     check_partition_by(target.partition_by, schema, "write_stream")
     check_schema(target.format, schema, target.path)
 
@@ -94,12 +103,14 @@ def open_stream(
     theirs is wanted. A task that comes late, after its job has ended, finds no folder to write in.
     """
     _check_possible(target, schema)
+    if is_object_url(target.path):
+        return object_stream.open_stream(target, schema, task, start)
     folders, numbers = Folders.of(target.path, task.job, task.stage), count(1)
     with writing(target.path):
         claims.claim(target, task.job)
         folders.make()
-        for path in folders.working.rglob(f"{_task_name(task)}-*"):
-            if int(path.name.removeprefix(_task_name(task)).split("-")[1]) < start.run:
+        for path in folders.working.rglob(f"{task_name(task)}-*"):
+            if int(path.name.removeprefix(task_name(task)).split("-")[1]) < start.run:
                 path.unlink(missing_ok=True)
     return Epochs(lambda since: Portion(target, schema, task, (start.run, next(numbers))))
 
@@ -155,7 +166,7 @@ class Portion(SinkWriter):
     def _name_of(self, folder: str, number: int) -> Path:
         if self._abandoned:
             raise CancelledError(f"writing {self._target.path} was abandoned")
-        key = f"{_task_name(self._task)}-{self._run:06d}-{self._number:06d}"
+        key = f"{task_name(self._task)}-{self._run:06d}-{self._number:06d}"
         name = f"{key}-{number:04d}.{ENDINGS[self._target.format]}"
         path = self._folders.working / folder / name
         places.check_unmoved(path.parent)
@@ -220,6 +231,9 @@ def discard(target: StreamFileTarget, job: str, stage: int, **_: object) -> None
     """At a job's end: what is published becomes visible, whatever its age, the rest is removed."""
     if not places.may_write(target.path):
         return  # then no task of it has begun here
+    if is_object_url(target.path):
+        object_stream.discard(target, job, stage)
+        return
     folders = Folders.of(target.path, job, stage)
     if not folders.root.exists():
         claims.release(target, job)
@@ -234,10 +248,6 @@ def discard(target: StreamFileTarget, job: str, stage: int, **_: object) -> None
                 merge_small(folders, facts, time.time())
         shutil.rmtree(folders.root, ignore_errors=True)
         claims.release(target, job)
-
-
-def _task_name(task: TaskId) -> str:
-    return f"{task.job}.{task.stage}-{task.task:05d}"
 
 
 def _publish(facts: dict[str, Any], folders: Folders) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import NotFoundError, StorageAwayError, StorageError
+from fabric.ids import TaskId
 from fabric.io import places
 
 LOCK_S = 10.0
@@ -80,6 +81,11 @@ class Folders:
             yield
         finally:
             os.close(file)
+
+
+def task_name(task: TaskId) -> str:
+    """What the names of a task's files begin with, whatever its attempt."""
+    return f"{task.job}.{task.stage}-{task.task:05d}"
 
 
 def check_above(path: Path) -> None:

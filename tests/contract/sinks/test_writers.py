@@ -28,6 +28,7 @@ from fabric.plan.targets import (
     StreamFileTarget,
     StreamTarget,
 )
+from tests.support.buckets import keys, new_bucket, url_of, use_store
 from tests.support.flight_rig import FlightRig
 from tests.support.postgres import PostgresServer
 
@@ -118,12 +119,24 @@ def postgres_table():
     return made
 
 
+def objects(format: str, **options):
+    def made(folder: Path, rig: FlightRig, server: PostgresServer) -> Place:
+        bucket = new_bucket()
+        target = StreamFileTarget(format, url_of(bucket, "out"), compact_bytes=0, **options)
+        aside = lambda: len([key for key in keys(bucket) if key.startswith(".")])  # noqa: E731
+        return Place(target, lambda: read_files(bucket / "out", format), left=aside)
+
+    return made
+
+
 PLACES = {
     "parquet": files("parquet"),
     "csv": files("csv"),
     "ipc": files("ipc"),
     "files rolled by rows": files("parquet", roll_rows=3, compact_bytes=0),
     "files rolled by bytes": files("csv", roll_bytes=40, compact_bytes=60),
+    "objects": objects("parquet"),
+    "objects rolled by rows": objects("csv", roll_rows=3),
     "dataset": dataset,
     "flight": flight,
     "postgres": postgres_table(),
@@ -137,7 +150,9 @@ def rig(tmp_path_factory):
 
 
 @pytest.fixture(params=PLACES)
-def make(request, rig, postgres, tmp_path):
+def make(request, rig, postgres, tmp_path, monkeypatch):
+    if request.param.startswith("objects"):
+        use_store(monkeypatch)
     return lambda: PLACES[request.param](tmp_path, rig, postgres)
 
 

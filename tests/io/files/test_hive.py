@@ -327,7 +327,7 @@ def test_urls_are_refused_with_the_way(url: str, tmp_path: Path) -> None:
         if not is_object_url(url):
             with pytest.raises(PlanError, match=r"write_csv can't reach .*; write to a folder"):
                 fabric.DataFrame({"a": [1]}).write_csv(place)
-        with pytest.raises(PlanError, match=r"to_files can't reach .*; write to a folder"):
-            streams.to_files(place)
+            with pytest.raises(PlanError, match=r"to_files can't reach .*; write to a folder"):
+                streams.to_files(place)
     with pytest.raises(PlanError, match=r"write the path: read_csv\('/data/x.csv'\)"):
         fabric.read_csv("file:///data/x.csv")

@@ -104,5 +104,5 @@ def test_columns_that_no_folder_can_name_are_refused(tmp_path: Path) -> None:
         with pytest.raises(PlanError, match=message):
             rows.write_stream(streams.to_files(tmp_path / "out", partition_by=by)).wait()
     assert not list(tmp_path.iterdir())
-    with pytest.raises(PlanError, match="to_files can't reach s3://bucket/x"):
-        streams.to_files("s3://bucket/x")
+    with pytest.raises(PlanError, match="to_files can't reach hdfs://bucket/x"):
+        streams.to_files("hdfs://bucket/x")
