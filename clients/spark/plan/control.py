@@ -72,7 +72,7 @@ class SparkControl(ControlApi):
                 if request.client_key and known.client_key == request.client_key:
                     return self._told(known)
         plan = check(decode(request.plan))
-        refuse(plan.root)
+        refuse(plan.root, self._spark)
         if request.HasField("stream"):
             raise UserError("a stream with a name runs on Fabric; leave name= out on Spark")
         if request.reactive:

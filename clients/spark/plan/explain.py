@@ -15,7 +15,7 @@ from pyarrow import types as t
 from pyspark.sql import SparkSession
 
 from fabric.clients.spark.plan.operators import ROWS_MAX
-from fabric.clients.spark.plan.sources import FindHome
+from fabric.clients.spark.plan.sources import FindHome, hadoop_version, has_s3a, needs_s3a
 from fabric.clients.spark.plan.translate import kept_frames, to_spark_frame
 from fabric.clients.spark.types import spark_schema
 from fabric.errors import DataError, PlanError
@@ -54,7 +54,7 @@ class Explained:
 def explained(plan: Plan, spark: SparkSession, home: FindHome) -> Explained:
     """Nothing runs; `plan` is checked, and `spark` a prepared session."""
     root, left = plan.root, left_to_spark(plan)
-    if findings := [str(error) for error in refused(root)]:
+    if findings := [str(error) for error in (*refused(root), *unconnected(root, spark))]:
         text = "\n".join(findings)
         return Explained(text, left, text, text)
     source = root.input if isinstance(root, Sink) else root
@@ -193,7 +193,21 @@ def _streams(root: Node) -> Iterator[PlanError]:
             )
 
 
-def refuse(root: Node) -> None:
-    """Raise the first refusal."""
-    for error in refused(root.input if isinstance(root, Sink) else root):
+def unconnected(root: Node, spark: SparkSession) -> Iterator[PlanError]:
+    """Objects of ``s3://`` that Spark would read, where it has no connector to do so."""
+    for node in walk(root):
+        if isinstance(node, Scan) and (path := needs_s3a(node)) and not has_s3a(spark):
+            yield PlanError(
+                f"Spark can't run this: it reads {path} as s3a://, and Hadoop's connector for that "
+                "is missing: start Spark with "
+                f"spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}, or run "
+                "the plan embedded or on agents",
+                node=node.path,
+            )
+
+
+def refuse(root: Node, spark: SparkSession | None = None) -> None:
+    """Raise the first refusal; without `spark` those that no session needs to be asked for."""
+    below = root.input if isinstance(root, Sink) else root
+    for error in (*refused(below), *(unconnected(below, spark) if spark is not None else ())):
         raise error

@@ -179,6 +179,7 @@ def collect(plan: Plan, session: PlanSession | None = None) -> pa.Table:
     root = check(chosen(plan)).root
     refuse(root)  # before a Spark session starts
     spark, home = _place(session)
+    refuse(root, spark)
     return execute(root, spark, home)
 
 

@@ -1,18 +1,20 @@
 """Scans on Spark.
 
 One job: rows of each kind of source as a Spark frame. A table of this process travels to Spark;
-Parquet files that Spark reads to the same values are read by Spark; other files and Flight streams
-are read by Fabric's own readers inside Spark's Python workers, so that the rows are the same; a
-dataset comes through the connector, ``format("fabric")``.
+Parquet files that Spark reads to the same values are read by Spark (those of ``s3://`` as
+``s3a://``, by Hadoop's connector); other files and Flight streams are read by Fabric's own readers
+inside Spark's Python workers, so that the rows are the same; a dataset comes through the connector,
+``format("fabric")``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os.path import basename, dirname
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import types as t
@@ -39,6 +41,7 @@ from fabric.plan.types import plain
 if TYPE_CHECKING:
     from fabric.clients.session.session import Session
 
+_S3, _S3A = "s3://", "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _SPLITS_A_CORE = 2
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./\-]+")
 """Others might be taken for patterns or URLs."""
@@ -72,11 +75,50 @@ def no_home() -> DatasetHome:
     )
 
 
-def scanned(node: Scan, spark: SparkSession, names: Names, home: FindHome = no_home) -> Relation:
-    """The rows and columns of a scan, its filter applied."""
+def has_s3a(spark: SparkSession) -> bool:
+    """Whether Spark can read ``s3a://``."""
+    jvm: Any = spark._jvm
+    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(_S3A))
+
+
+def hadoop_version(spark: SparkSession) -> str:
+    """Of the libraries that Spark runs with; a connector must be of the same."""
+    jvm: Any = spark._jvm
+    return str(jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+
+
+def needs_s3a(node: Scan) -> str:
+    """The first object that Spark itself would read; "" where there is none."""
+    source = node.source
+    if not isinstance(source, FileSource) or not reads_alike(source, _wanted(node)):
+        return ""
+    return next((path for path in source.paths if path.startswith(_S3)), "")
+
+
+def _s3a_options(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What the variables of the store mean to the connector, which reads those of credentials
+    itself; none of these is a secret."""
+    known = {name.upper(): value for name, value in environ.items()}
+    found = {}
+    if endpoint := known.get("AWS_ENDPOINT", known.get("AWS_ENDPOINT_URL", "")):
+        found["fs.s3a.endpoint"] = endpoint
+        found["fs.s3a.path.style.access"] = "true"
+        found["fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https:")).lower()
+    if region := known.get("AWS_REGION", known.get("AWS_DEFAULT_REGION", "")):
+        found["fs.s3a.endpoint.region"] = region
+    return found
+
+
+def _wanted(node: Scan) -> pa.Schema:
+    """What is read: columns that come out, and those that the filter reads."""
     out = schema_of(node)
     read_too = set() if node.predicate is None else columns_of(node.predicate)
-    wanted = pa.schema([f for f in node.schema if f.name in read_too or f.name in out.names])
+    return pa.schema([f for f in node.schema if f.name in read_too or f.name in out.names])
+
+
+def scanned(node: Scan, spark: SparkSession, names: Names, home: FindHome = no_home) -> Relation:
+    """The rows and columns of a scan, its filter applied."""
+    out, wanted = schema_of(node), _wanted(node)
     inner = tuple(names.fresh(name) for name in wanted.names)
     read = Relation(_frame(node, wanted, inner, spark, home), wanted, inner, names)
     if node.predicate is not None:
@@ -114,8 +156,8 @@ def reads_alike(source: FileSource, wanted: pa.Schema) -> bool:
     if not is_plain(source, wanted, source.paths):
         return False
     for path in source.paths:
-        hidden = basename(path).startswith(("_", "."))
-        if hidden or not _PLAIN_PATH.fullmatch(path) or "=" in dirname(path):
+        hidden, plain_name = basename(path).startswith(("_", ".")), path.removeprefix(_S3)
+        if hidden or not _PLAIN_PATH.fullmatch(plain_name) or "=" in dirname(path):
             return False
     return all(_is_read_alike(dtype) for dtype in wanted.types)
 
@@ -141,7 +183,10 @@ def _parquet(
     for path in source.paths:
         check_unchanged(source, schema, path)
     reader = spark.read.schema(inside_schema(wanted, wanted.names))
-    frame = reader.option("recursiveFileLookup", "true").parquet(*source.paths).toDF(*inner)
+    if any(path.startswith(_S3) for path in source.paths):
+        reader = reader.options(**_s3a_options())
+    paths = [f"s3a://{p.removeprefix(_S3)}" if p.startswith(_S3) else p for p in source.paths]
+    frame = reader.option("recursiveFileLookup", "true").parquet(*paths).toDF(*inner)
     nan = sf.lit(float("nan"))
     columns = [
         sf.nanvl(sf.col(name), nan.cast("float" if t.is_float32(dtype) else "double")).alias(name)
