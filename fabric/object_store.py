@@ -236,8 +236,8 @@ class Bucket:
                     raise
                 return None
 
-    def check_conditions(self) -> None:
-        """Refuse a store that ignores the conditions of writes; it is tried out once.
+    def check_conditions(self, key: str = PROBE) -> None:
+        """Refuse a store that ignores the conditions of writes; it is tried out once, at `key`.
 
         Raises
         ------
@@ -248,15 +248,15 @@ class Bucket:
             return
         # each time other bytes: the tag of some stores is a digest of them
         first, second, third = (secrets.token_bytes(16) for _ in range(3))
-        holds = self.create(PROBE, first) is None or self.create(PROBE, second) is None
+        holds = self.create(key, first) is None or self.create(key, second) is None
         if holds:
-            _, tag = self.read(PROBE)
-            self.replace(PROBE, second, tag)  # or somebody else has done so just now
-            holds = self.replace(PROBE, third, tag) is None
+            _, tag = self.read(key)
+            self.replace(key, second, tag)  # or somebody else has done so just now
+            holds = self.replace(key, third, tag) is None
         if not holds:
             raise StorageError(
                 f"the store of {self.url} ignores conditional writes (If-None-Match and If-Match), "
-                "so two coordinators could both write one checkpoint; use a store that has them"
+                "so two processes could both write what is one's alone; use a store that has them"
             )
         self._has_conditions = True
 

@@ -18,6 +18,7 @@ from fabric.ids import TaskId
 from fabric.io import sinks
 from fabric.io.sinks import object_stream
 from fabric.io.sinks.protocol import SinkStart
+from fabric.object_store import Bucket
 from fabric.plan.targets import StreamFileTarget
 from tests.support.buckets import Crash, crash_at, keys, put, unfinished, url_of
 from tests.support.local import local_fabric
@@ -200,3 +201,18 @@ def test_who_publishes_for_too_long_is_told_of(
         sinks.publish(handles)
     sinks.publish(handles)
     assert seen(bucket) == [1]
+
+
+def test_a_store_without_conditions_is_refused(
+    bucket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those that take every write: two jobs could both have the prefix."""
+    sink = Sink(bucket, "out")
+    monkeypatch.setattr(Bucket, "create", lambda self, key, data: self.put(key, data) or "tag")
+    monkeypatch.setattr(
+        Bucket, "replace", lambda self, key, data, tag: self.put(key, data) or "tag"
+    )
+    with pytest.raises(StorageError, match="ignores conditional writes"):
+        sink.prepared(1)
+    sinks.discard(sink.target, "job-1", 3)
+    assert keys(bucket) == []

@@ -147,9 +147,13 @@ def check_stream(target: StreamFileTarget, schema: pa.Schema, goes_on: str = "")
 def open_stream(
     target: StreamFileTarget, schema: pa.Schema, task: TaskId, start: SinkStart
 ) -> SinkWriter:
-    """The writer of one task, once what its earlier runs left is gone; see `stream_file`."""
+    """The writer of one task, once what its earlier runs left is gone; see `stream_file`.
+
+    Raises `StorageError` where the store ignores conditional writes: claims and locks are such.
+    """
     keys, numbers = Keys.of(target.path, task.job, task.stage), count(1)
     _claim(target, task.job)
+    keys.bucket.check_conditions(f"{keys.root}/conditions")
     keys.bucket.put(keys.alive, b"")
     begins = f"{task_name(task)}-"
     keys.bucket.remove(
