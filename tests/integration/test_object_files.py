@@ -148,9 +148,11 @@ def test_text_that_is_packed(bucket: Path) -> None:
     assert ids(fabric.read_csv(url)) == [1, 2]
 
 
-def test_a_replay_in_order(bucket: Path) -> None:
-    url = saved(bucket, "x/a.parquet")
-    rows = fabric.streams.replay(fabric.read_parquet(url), time="id").collect()
+@pytest.mark.parametrize("ending", READS)
+@pytest.mark.parametrize("by_file", [True, False])
+def test_a_replay_in_order(bucket: Path, ending: str, by_file: bool) -> None:
+    url = saved(bucket, f"x/a.{ending}")
+    rows = fabric.streams.replay(READS[ending](url), time="id", by_file=by_file).collect()
     assert rows["id"].to_pylist() == list(range(N_ROWS))
 
 

@@ -20,6 +20,8 @@ from fabric.plan.expr import Expr
 from fabric.plan.sources import SOURCES, FileSource, Source, Split
 
 _GATHERED_BYTES = 256 << 10
+_LOOKED_AT = 32
+"""Splits in objects of buckets whose heads and footers are asked for together."""
 
 
 def source_schema(source: Source) -> pa.Schema:
@@ -70,8 +72,11 @@ def read_splits(
 
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal at
-        for split in splits:
+        for number, split in enumerate(splits):
             at = split.uri
+            if isinstance(source, FileSource) and not number % _LOOKED_AT:
+                some = splits[number : number + _LOOKED_AT]
+                serving(source).look_at(source, list(dict.fromkeys(each.uri for each in some)))
             yield from read(source, schema, split, columns, **hints)
 
     if not isinstance(source, FileSource):

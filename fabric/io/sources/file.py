@@ -37,9 +37,7 @@ def source_schema(source: FileSource) -> pa.Schema:
     reader, options = _reader(source)
     if not source.paths:
         raise DataError(f"a {source.format} source needs at least one file")
-    object_files.look_at(source.paths)
-    if source.format == "parquet":
-        parquet.look_at(source.paths)
+    look_at(source, source.paths)
     paths = [path for path in source.paths if not _is_empty(source, path)] or source.paths
     first, known = paths[0], pa.schema([])
     for path in paths:
@@ -53,6 +51,14 @@ def source_schema(source: FileSource) -> pa.Schema:
             way = _way(source, known, found)
             raise DataError(f"{path} differs from {first}: {error.message}; {way}") from None
     return _with_hive(source, texts_for_nulls(known) if source.format in _HEADLESS else known)
+
+
+def look_at(source: FileSource, paths: Sequence[str]) -> None:
+    """Ask the stores about objects, and read their footers, many at once: one after the other would
+    be slow. Files of this machine are passed over."""
+    object_files.look_at(paths)
+    if source.format == "parquet":
+        parquet.look_at(paths)
 
 
 def _way(source: FileSource, known: pa.Schema, found: pa.Schema) -> str:
@@ -132,7 +138,6 @@ def read_split(
     """The rows of `split` with exactly the types of `schema`; see `sources.read_split`."""
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     wanted = checked_schema(wanted, split.uri)
-    object_files.look_at([split.uri])
     check_as_planned(source, schema, split)
     if not hive.useful(source, predicate, [split]) or _is_empty(source, split.uri):
         return
