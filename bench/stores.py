@@ -276,7 +276,7 @@ class Linked:
         """See `SnapshotReader`."""
         return pa.py_buffer((self._folder / name).read_bytes())
 
-    def fetch(self, name: str, to: Path) -> None:
+    def fetch(self, name: str, to: Path, *, fixed: bool = False) -> None:
         """See `SnapshotReader`."""
         os.link(self._folder / name, to)
 

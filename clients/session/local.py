@@ -247,7 +247,7 @@ def _backend(
         datasets=(datasets := DatasetFiles(folder, agent_id)),
         control=coordinator,
         transport=transport,
-        states=serve_states(coordinator, datasets, agent_id),
+        states=serve_states(coordinator, datasets, agent_id, folder / "states"),
     )
 
 

@@ -15,10 +15,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
 from fabric._cython.shuffle.datasets.files import DatasetFolder
+from fabric.agent.opened_snapshots import OpenedSnapshots
 from fabric.agent.state_cuts import IDLE_S, Cut, Cuts
 from fabric.control import control_pb2 as pb
 from fabric.errors import FabricError, NotFoundError
@@ -62,8 +64,10 @@ class _Made:
 class KeptStates:
     """See `fabric.flight.backend.ServedStates`; thread-safe."""
 
-    def __init__(self, control: FlightControl, files: DatasetFolder, agent_id: str) -> None:
-        self.cuts = Cuts(control)
+    def __init__(
+        self, control: FlightControl, files: DatasetFolder, agent_id: str, scratch: Path
+    ) -> None:
+        self.cuts = Cuts(control, OpenedSnapshots(scratch))
         """Which files hold them."""
         self._files, self._agent_id = files, agent_id
         self._reading = threading.BoundedSemaphore(READS_MAX)
@@ -225,9 +229,14 @@ class KeptStates:
         return n_bytes
 
 
-def serve_states(control: FlightControl, datasets: DatasetFiles, agent_id: str) -> KeptStates:
-    """The states that an agent reads for clients; their rows become files among its `datasets`."""
-    states = KeptStates(control, datasets.native, agent_id)
+def serve_states(
+    control: FlightControl, datasets: DatasetFiles, agent_id: str, scratch: Path
+) -> KeptStates:
+    """The states that an agent reads for clients; their rows become files among its `datasets`.
+
+    Files of checkpoints are held in `scratch` while keys are looked up in them.
+    """
+    states = KeptStates(control, datasets.native, agent_id, scratch)
     datasets.views.on_state = states.wanted
     return states
 

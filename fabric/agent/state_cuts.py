@@ -13,10 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
 
+from fabric.agent.opened_snapshots import OpenedSnapshots
 from fabric.checkpoint.manifest import Manifest, Seal, TaskSnapshot
 from fabric.checkpoint.places import Storage, storage_at
 from fabric.control import control_pb2 as pb
@@ -26,6 +28,7 @@ from fabric.flight.backend import FlightControl
 from fabric.operators.contract import KeptState
 from fabric.operators.kept_states import KeptNode, kept_in, key_groups_of
 from fabric.plan.codec import decode
+from fabric.state.opened import OpenedSnapshot
 from fabric.telemetry.logs import logger
 
 T = TypeVar("T")
@@ -50,6 +53,8 @@ class Cut:
     state: KeptState
     storage: Storage
     manifest: Manifest
+    opened: OpenedSnapshots
+    """Where what was made of its files stays."""
 
     @property
     def path(self) -> tuple[str, str, str, str]:
@@ -73,9 +78,9 @@ class Cut:
 
     def rows(self, task: TaskSnapshot) -> Iterator[pa.RecordBatch]:
         """All rows of one task."""
-        reader = self.storage.reader(self.manifest, task)
-        with_errors = self.node.rows(self.state.name, reader, task.key_groups, task.n_bytes)
-        yield from self._read(with_errors)
+        yield from self._read(lambda snapshot: self.node.rows(
+            self.state.name, snapshot, task.key_groups, task.n_bytes
+        ), task)  # fmt: skip
 
     def rows_of(self, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of `keys`; only the snapshots of the tasks that held them are read."""
@@ -83,17 +88,17 @@ class Cut:
         for task in self.tasks:
             mine = [i for i, group in enumerate(groups) if group in task.key_groups]
             if mine:
-                reader = self.storage.reader(self.manifest, task)
-                own = keys.take(pa.array(mine))
-                found = self.node.rows_of_keys(
-                    self.state.name, reader, own, task.key_groups, task.n_bytes
+                rows_of = partial(
+                    self.node.rows_of_keys, self.state.name, keys=keys.take(pa.array(mine))
                 )
-                yield from self._read(found)
+                yield from self._read(rows_of, task)
 
-    def _read(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, rows: Callable[[OpenedSnapshot], Iterator[pa.RecordBatch]], task: TaskSnapshot
+    ) -> Iterator[pa.RecordBatch]:
         where = f"state {self.state.name!r} of {self.node.node.path!r} at checkpoint"
         try:
-            yield from rows
+            yield from rows(self.opened.of(self.storage, self.manifest, task))
         except FabricError as error:
             raise type(error)(f"{where} {self.checkpoint}: {error.message}") from error
         except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:
@@ -111,8 +116,8 @@ class _Known:
 class Cuts:
     """Finds the newest checkpoints of states; thread-safe."""
 
-    def __init__(self, control: FlightControl) -> None:
-        self._control = control
+    def __init__(self, control: FlightControl, opened: OpenedSnapshots) -> None:
+        self._control, self._opened = control, opened
         self._lock = threading.Lock()
         self._plans: dict[bytes, dict[str, KeptNode]] = {}
         self._manifests: dict[tuple[str, str], _Known] = {}
@@ -153,6 +158,7 @@ class Cuts:
 
     def tidy(self, now: float) -> None:
         """Forget what nobody asks about any more; `now` is monotonic."""
+        self._opened.tidy(now)
         with self._lock:
             for key, known in list(self._manifests.items()):
                 if now - known.asked_s > IDLE_S:
@@ -194,7 +200,7 @@ class Cuts:
                 job=states.job_id,
             )
         storage, manifest = self._manifest(states)
-        return Cut(states.job_id, states.checkpoint, kept, state, storage, manifest)
+        return Cut(states.job_id, states.checkpoint, kept, state, storage, manifest, self._opened)
 
     def _cuts(self, states: pb.StreamStates) -> Iterator[Cut]:
         nodes = self._nodes(states)
@@ -203,7 +209,9 @@ class Cuts:
         storage, manifest = self._manifest(states)
         for node in nodes.values():
             for each in node.states:
-                yield Cut(states.job_id, states.checkpoint, node, each, storage, manifest)
+                yield Cut(
+                    states.job_id, states.checkpoint, node, each, storage, manifest, self._opened
+                )
 
     def _nodes(self, states: pb.StreamStates) -> dict[str, KeptNode]:
         found: dict[str, KeptNode] = {}

@@ -268,17 +268,20 @@ class FolderReader:
         compare(self._root, path, record, len(data), crc32c(data))
         return pa.py_buffer(data)
 
-    def fetch(self, name: str, to: Path) -> None:
+    def fetch(self, name: str, to: Path, *, fixed: bool = False) -> None:
         """Put a file at `to`, linked or copied. Only what never changes is linked."""
         record = self._record(name)
         path = self._folder / name
         with reading(self._files, self._root, path):
-            if record.content:
+            is_linked = False
+            if record.content or fixed:
                 # Any refusal of a link is answered by a copy, and that says what is wrong.
                 with suppress(OSError):
                     self._files.link(path, to)
-                    return
-            found = self._files.copy(path, to)
+                    is_linked = True
+            if is_linked and not fixed:
+                return
+            found = self._files.checksum(to) if is_linked else self._files.copy(path, to)
         compare(self._root, path, record, *found)
 
     def _record(self, name: str) -> FileRecord:

@@ -301,8 +301,8 @@ class ObjectReader:
         compare(key, record, len(data), crc32c(data))
         return pa.py_buffer(data)
 
-    def fetch(self, name: str, to: Path) -> None:
-        """Put a copy of a file at `to`."""
+    def fetch(self, name: str, to: Path, *, fixed: bool = False) -> None:
+        """Put a copy of a file at `to`; each is compared."""
         record = self._record(name)
         key = file_key(self._job, self._prefix, record)
         crc, n_bytes = RunningCrc32c(), 0

@@ -24,6 +24,7 @@ import pyarrow as pa
 from fabric.config import StateBackend
 from fabric.event_time import BEGINNING
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.opened import Wanted
 
 Batches = list[pa.RecordBatch]
 
@@ -177,11 +178,12 @@ class Operator(ABC):
         return ()
 
     def kept_rows(
-        self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
+        self, state: str, snapshot: SnapshotReader, wanted: Wanted
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of one of `kept_states` that snapshots have of these key groups, in no order.
+        """The rows of one of `kept_states` that a snapshot has of what is wanted, in no order.
 
-        Of an operator that is not opened, and takes no other call: it opens itself in memory, calls
+        Of keys, which are read from an `OpenedSnapshot`, those of others may be among them. Called
+        of an operator that is not opened, and takes no other call: it opens itself in memory, calls
         no user's function, and is closed when the rows are at their end.
         """
         return iter(())

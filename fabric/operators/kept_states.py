@@ -3,9 +3,9 @@
     plan of a stage ──► `kept_in`: the states of its steps, by node path
     one task's files ─► `KeptNode.rows`: record batches of keys, bounds of windows and values
 
-One job: `KeptNode`. The operator of the node reads its snapshot itself (`Operator.kept_rows`), in
-memory, some key groups at a time, so that state larger than memory can be read as well. No user's
-function is called or loaded.
+One job: `KeptNode`. The operator of the node reads its snapshot itself (`Operator.kept_rows`): what
+some keys need, or all in memory, some key groups at a time, so that state larger than memory can be
+read as well. No user's function is called or loaded.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from fabric.plan.nodes.groups import Groups
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 from fabric.state.backend import SnapshotReader
+from fabric.state.opened import Keys, OpenedSnapshot
 
 BYTES_AT_ONCE = 64 << 20
 """Files of about so many bytes are restored at once."""
@@ -64,33 +65,25 @@ class KeptNode:
         """
         state = self.state(name)
         for some in pieces(key_groups, n_bytes):
-            for batch in _operator(self.node).kept_rows(name, [snapshot], some):
+            for batch in _operator(self.node).kept_rows(name, snapshot, some):
                 if batch.num_rows:
                     yield _fitted(batch, state.schema)
 
     def rows_of_keys(
-        self,
-        name: str,
-        snapshot: SnapshotReader,
-        keys: pa.RecordBatch,
-        key_groups: range,
-        n_bytes: int = 0,
+        self, name: str, snapshot: OpenedSnapshot, keys: pa.RecordBatch
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of these `keys`, all of which one task holds; only their key groups are read.
-
-        `key_groups` and `n_bytes` are the task's, as for `rows`: of a large snapshot some key
-        groups are read at a time.
-        """
+        """The rows of these `keys`, all of which one task holds, at about what they cost alone."""
         state = self.state(name)
-        wanted = GroupTable(keys.schema)
-        wanted.upsert(keys)
-        groups = sorted(set(key_groups_of(keys)))
-        for piece in pieces(key_groups, n_bytes):
-            mine = [group for group in groups if group in piece]
-            if not mine:
-                continue
-            for rows in self.rows(name, snapshot, range(mine[0], mine[-1] + 1)):
-                there = wanted.find(rows.select(list(state.keys))) >= 0
+        if not state.keys:  # there is one row, in the first key group
+            yield from self.rows(name, snapshot, range(1))
+            return
+        table = GroupTable(keys.schema)
+        table.upsert(keys)
+        wanted = Keys.of(keys)
+        for batch in _operator(self.node).kept_rows(name, snapshot, wanted):
+            if batch.num_rows:
+                rows = _fitted(batch, state.schema)
+                there = table.find(rows.select(list(state.keys))) >= 0
                 yield rows.filter(pa.array(there))
 
 

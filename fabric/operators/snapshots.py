@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import DataError
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.opened import IndexedRows, Keys, OpenedSnapshot, Wanted, as_opened, mapped
 
 N_KEY_GROUPS = 1 << 15
 HASH_SHIFT = 49
@@ -91,7 +92,12 @@ class Joint:
 
 def parts_of(snapshots: Sequence[SnapshotReader], name: str) -> list[SnapshotReader]:
     """That part of each snapshot; a part that was not there has no files."""
-    return [_Reader(snapshot, f"{name}.") for snapshot in snapshots]
+    return [
+        snapshot.part(name)
+        if isinstance(snapshot, OpenedSnapshot)
+        else _Reader(snapshot, f"{name}.")
+        for snapshot in snapshots
+    ]
 
 
 def to_ipc(rows: Rows) -> pa.Buffer:
@@ -110,9 +116,9 @@ def with_key_groups(rows: Rows, keys: Sequence[str]) -> Rows:
 
 
 def unpacked(
-    snapshots: Sequence[SnapshotReader], name: str, schema: pa.Schema, key_groups: range
+    snapshots: Sequence[SnapshotReader], name: str, schema: pa.Schema, wanted: Wanted
 ) -> list[pa.RecordBatch]:
-    """The rows of table `name` whose key groups are ours, without that column, by old task.
+    """The rows of table `name` whose key groups are wanted, without that column, by old task.
 
     Raises
     ------
@@ -123,10 +129,14 @@ def unpacked(
     for snapshot in snapshots:
         if f"{name}.arrow" not in snapshot.names():
             continue
-        table = pa.ipc.open_stream(snapshot.read(f"{name}.arrow")).read_all()
+        if isinstance(wanted, Keys):
+            table = as_opened(snapshot).of_file(f"{name}.arrow", _indexed).of(wanted)
+        else:
+            table = pa.ipc.open_stream(snapshot.read(f"{name}.arrow")).read_all()
         *columns, groups = table.schema
         if pa.schema(columns).equals(schema) and groups.name == KEY_GROUP:
-            found += _ours(table, key_groups).drop_columns([KEY_GROUP]).to_batches()
+            ours = table if isinstance(wanted, Keys) else _ours(table, wanted)
+            found += ours.drop_columns([KEY_GROUP]).to_batches()
         else:
             raise DataError(
                 f"the snapshot of {name} has the columns {_text(columns)}, and this plan needs "
@@ -212,6 +222,11 @@ def _facts(snapshot: SnapshotReader) -> dict[str, Any]:
     return found
 
 
+def _indexed(path: Path) -> IndexedRows:
+    with pa.ipc.open_stream(mapped(path)) as file:
+        return IndexedRows(file.schema, list(file), lambda rows: rows.columns[-1].to_numpy())
+
+
 def _ours(table: pa.Table, key_groups: range) -> pa.Table:
     groups = table.column(KEY_GROUP)
     least, most = pc.min_max(groups).as_py().values()
@@ -255,5 +270,5 @@ class _Reader:
     def read(self, name: str) -> pa.Buffer:
         return self.snapshot.read(self.prefix + name)
 
-    def fetch(self, name: str, to: Path) -> None:
-        self.snapshot.fetch(self.prefix + name, to)
+    def fetch(self, name: str, to: Path, *, fixed: bool = False) -> None:
+        self.snapshot.fetch(self.prefix + name, to, fixed=fixed)

@@ -11,16 +11,18 @@ from typing import get_args
 
 from fabric.config import StateBackend as BackendName
 from fabric.errors import ConfigError
-from fabric.state.backend import Backend
+from fabric.state.backend import Backend, SnapshotReader
 from fabric.state.base import State
 from fabric.state.journal import Journal
 from fabric.state.memory import MemoryBackend
+from fabric.state.opened import Wanted
+from fabric.state.restore import state_names
 from fabric.state.spec import Aggregate, StateSpec
 from fabric.state.store import StateStore
 from fabric.values import one_of
 
 __all__ = [
-    "Aggregate", "BackendName", "State", "StateSpec", "StateStore", "open_states",
+    "Aggregate", "BackendName", "State", "StateSpec", "StateStore", "open_states", "read_state",
 ]  # fmt: skip
 
 
@@ -63,6 +65,22 @@ def open_states(
     kept: BackendName = "rocksdb" if backend in ("rocksdb", "auto") else "memory"
     made = _backend(kept, specs, folder, dropped)
     return StateStore(made, kept, specs, key_groups, Journal() if undo else None)
+
+
+def read_state(spec: StateSpec, snapshot: SnapshotReader, wanted: Wanted) -> StateStore:
+    """What a snapshot has of one of its states, in memory, to be read; of keys maybe of others too.
+
+    Raises
+    ------
+    StateSchemaError
+        If the stored state does not go with `spec`.
+    StorageError
+        If the snapshot is damaged.
+    """
+    others = [name for name in state_names(snapshot) if name != spec.name]
+    backend = MemoryBackend([spec], others)
+    backend.restore([snapshot], wanted)
+    return StateStore(backend, "memory", [spec], range(1 << 15))
 
 
 def _backend(

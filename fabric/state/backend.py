@@ -48,8 +48,12 @@ class SnapshotReader(Protocol):
     def read(self, name: str) -> pa.Buffer:
         """The bytes of a file."""
 
-    def fetch(self, name: str, to: Path) -> None:
-        """Put a file at `to`, linked or copied."""
+    def fetch(self, name: str, to: Path, *, fixed: bool = False) -> None:
+        """Put a file at `to`, linked or copied.
+
+        Who leaves it as it is (`fixed`) gets a link where there can be one, and its bytes compared
+        with what was stored.
+        """
 
 
 class Snapshot(Protocol):
@@ -128,7 +132,7 @@ class Backend(Protocol):
     def snapshot(self, header: Header) -> Snapshot:
         """All entries as of now; the owner goes on."""
 
-    def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
+    def restore(self, readers: Sequence[SnapshotReader], key_groups: range, /) -> None:
         """Take over these key groups; there is nothing in the tables yet."""
 
     @property

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fabric._cython.kernels.value_store import FrozenStore, ValueStore
 from fabric.state.backend import Entries, SnapshotReader, SnapshotWriter
+from fabric.state.opened import Wanted
 from fabric.state.restore import Sources, part_name
 from fabric.state.schema import FILE, Header
 from fabric.state.spec import StateSpec
@@ -56,9 +57,9 @@ class MemoryBackend:
             header, {state.number: self._tables[state.name].freeze() for state in header.states}
         )
 
-    def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
-        """See `Backend.restore`."""
-        sources = Sources(readers, key_groups, self._specs, self._dropped)
+    def restore(self, readers: Sequence[SnapshotReader], wanted: Wanted) -> None:
+        """See `Backend.restore`; keys are taken out of snapshots that are opened."""
+        sources = Sources(readers, wanted, self._specs, self._dropped)
         self.next_number = sources.next_number
         linked = {spec.name: spec.linked for spec in self._specs}
         for old in sources.old:

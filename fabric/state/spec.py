@@ -16,6 +16,8 @@ from fabric.errors import ConfigError
 from fabric.plan.faults import with_article
 
 Kind = Literal["value", "list", "map", "reducing", "aggregating"]
+LINKED: tuple[Kind, ...] = ("list", "map")
+"""A key of these has several entries, each with a sub-key."""
 Refresh = Literal["write", "read"]
 Fold = Literal["sum", "min", "max", "first", "last"]
 
@@ -113,7 +115,7 @@ class StateSpec:
     @property
     def linked(self) -> bool:
         """Whether a key has several entries."""
-        return self.kind in ("list", "map")
+        return self.kind in LINKED
 
     def _codec(self, schema: pa.Schema, *, canonical: bool = False) -> RowCodec:
         try:

@@ -142,7 +142,7 @@ class Kept:
         """See `SnapshotReader`."""
         return self.files[name]
 
-    def fetch(self, name: str, to: Path) -> None:
+    def fetch(self, name: str, to: Path, *, fixed: bool = False) -> None:
         """See `SnapshotReader`."""
         to.write_bytes(self.files[name])
 

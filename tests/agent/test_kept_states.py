@@ -16,6 +16,7 @@ import pytest
 
 from fabric.agent import kept_states, state_cuts
 from fabric.agent.kept_states import READS_MAX, WRITER, KeptStates
+from fabric.agent.opened_snapshots import OpenedSnapshots
 from fabric.agent.state_cuts import IDLE_S, Cut, Cuts
 from fabric.control import control_pb2 as pb
 from fabric.errors import DataError, NotFoundError
@@ -40,11 +41,13 @@ def cut_of(
     task = SimpleNamespace(files=("f",), key_groups=range(1 << 15), n_bytes=n_bytes)
     node: Any = SimpleNamespace(
         node=SimpleNamespace(path="counts"),
-        rows=lambda *_: read(), rows_of_keys=lambda *_: read(),
+        rows=lambda *_: read(), rows_of_keys=lambda *_, keys: read(),
     )  # fmt: skip
     storage: Any = SimpleNamespace(reader=lambda *_: None)
     manifest: Any = SimpleNamespace(of_node=lambda _: [task] * n_tasks)
-    return Cut("job-1", checkpoint, node, KeptState("groups", SCHEMA, ("k",)), storage, manifest)
+    opened: Any = SimpleNamespace(of=lambda *_: None)
+    state = KeptState("groups", SCHEMA, ("k",))
+    return Cut("job-1", checkpoint, node, state, storage, manifest, opened)
 
 
 class Newest:
@@ -69,7 +72,7 @@ def files(tmp_path: Path) -> DatasetFiles:
 
 
 def states_of(files: DatasetFiles, cut: Cut) -> tuple[KeptStates, Newest]:
-    states = KeptStates(None, files.native, "a")  # type: ignore[arg-type]
+    states = KeptStates(None, files.native, "a", files.root)  # type: ignore[arg-type]
     newest: Any = Newest(cut)
     states.cuts = newest
     files.views.on_state = states.wanted
@@ -195,7 +198,7 @@ class Manifests:
 
 def cuts_of(control: Control, manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> Cuts:
     monkeypatch.setattr(state_cuts, "storage_at", lambda _: manifests)
-    return Cuts(control)  # type: ignore[arg-type]
+    return Cuts(control, OpenedSnapshots(Path()))  # type: ignore[arg-type]
 
 
 SEEN = ("job-1", "seen", "keys")

@@ -12,22 +12,18 @@ import pytest
 
 from fabric.errors import DataError, NotFoundError
 from fabric.operators.contract import Context
-from fabric.operators.kept_states import (
-    BYTES_AT_ONCE,
-    KeptNode,
-    kept_in,
-    key_groups_of,
-    keys_as,
-    pieces,
-)
+from fabric.operators.kept_states import kept_in, key_groups_of, keys_as, pieces
 from fabric.operators.node_operators import operator_of
+from fabric.operators.streams import deltas
 from fabric.operators.streams.windows import time_windows
-from fabric.plan.event_windows import Count, Session, Sliding, Tumbling
+from fabric.plan.event_windows import Count, Session, Sliding, Trigger, Tumbling
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import Deduplicate, StageInput, StateField, StreamAggregate, TopN
 from fabric.plan.process import Process
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import KIND
+from fabric.state.opened import opened
+from fabric.state.rocksdb.table import RocksTable
 from fabric.testing.operators import Kept
 from tests.support.little_memory import ROOMS, below
 from tests.support.processing import SCHEMA as PROCESSED
@@ -235,28 +231,135 @@ def test_states_of_a_function_are_typed(engine, tmp_path):
     ]  # fmt: skip
 
 
-def test_some_keys_alone():
-    node = aggregate()
-    kept, found = snapshot_of(node, Context()), kept_in(node)["agg"]
-    keys = keys_as(found.states[0], pa.table({"k": ["k3", "nobody", "k5"]}))
-    rows = [r for b in found.rows_of_keys("groups", kept, keys, ALL) for r in b.to_pylist()]
-    assert {row["k"] for row in rows} == {"k3", "k5"}
-    assert all(0 <= group < 1 << 15 for group in key_groups_of(keys))
+class Aging(Sums):
+    """One that lives for some time beside them."""
+
+    def on_rows(self, ctx, key, rows):
+        ctx.state("aged").put(rows.num_rows)
+        return super().on_rows(ctx, key, rows)
 
 
-def test_keys_of_a_large_snapshot_are_read_some_key_groups_at_a_time(monkeypatch):
+class Counted(Kept):
+    """A snapshot that says what was asked of it, but for facts."""
+
+    def __init__(self, kept):
+        super().__init__(kept.files)
+        self.asked = []
+
+    def read(self, name):
+        self.asked += [] if name.endswith(".json") else [name]
+        return super().read(name)
+
+    def fetch(self, name, to, *, fixed=False):
+        self.asked.append(name)
+        super().fetch(name, to)
+
+
+def of_keys(node, snapshot, names, state="groups"):
+    found = kept_in(node)[node.path]
+    keys = keys_as(found.state(state), pa.table({"k": names}))
+    return [row for b in found.rows_of_keys(state, snapshot, keys) for row in b.to_pylist()]
+
+
+def by_text(rows):
+    return sorted(rows, key=repr)
+
+
+BY_V = (SortKey(Column("v"), descending=True),)
+STEPS = {
+    "running": aggregate(),
+    "tumbling": aggregate(Tumbling(5 * S)),
+    "sliding": aggregate(Sliding(6 * S, 2 * S)),
+    "sessions": aggregate(Session(300_000)),
+    "counted": aggregate(Count(7)),
+    "early": aggregate(Tumbling(5 * S), trigger=Trigger(count=9), kinds=True),
+    "top": TopN(StageInput(0, SOURCE), (Column("k"),), BY_V, 2, rank="r", kinds=True, path="agg"),
+    "first": Deduplicate(StageInput(0, SOURCE), (Column("k"),), path="agg"),
+    "last": Deduplicate(StageInput(0, SOURCE), (Column("k"),), keep="last", kinds=True, path="agg"),
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_some_keys_alone(step, room, tmp_path, monkeypatch):
+    monkeypatch.setattr(deltas, "FEW_BYTES", 0)  # files of what changed, also of little state
+    node = STEPS[step]
+    with below(room) as context:
+        kept = Counted(snapshot_of(node, context))
+    (state,) = kept_in(node)["agg"].states
+    wanted = [row for row in read(node, kept, state.name) if row["k"] in ("k3", "k5", "k36")]
+    snapshot, names = opened(kept, tmp_path), ["k3", "nobody", "k36", "k5", "k3"]
+    assert by_text(of_keys(node, snapshot, names, state.name)) == by_text(wanted)
+    kept.asked.clear()
+    assert of_keys(node, snapshot, ["k3"], state.name) == [r for r in wanted if r["k"] == "k3"]
+    assert of_keys(node, snapshot, ["nobody"], state.name) == []
+    assert kept.asked == []  # all files are held
+    assert all(0 <= group < 1 << 15 for group in key_groups_of(pa.record_batch({"k": names})))
+
+
+def test_the_row_of_a_step_without_keys_is_found_by_no_key(tmp_path):
+    node = StreamAggregate(StageInput(0, SOURCE), (), AGGS, path="agg")
+    snapshot, found = opened(snapshot_of(node, Context()), tmp_path), kept_in(node)["agg"]
+    no_columns = pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])))
+    assert [r["n"] for b in found.rows("groups", snapshot, ALL) for r in b.to_pylist()] == [3000]
+    rows = found.rows_of_keys("groups", snapshot, no_columns)
+    assert [r["n"] for b in rows for r in b.to_pylist()] == [3000]
+
+
+@pytest.mark.parametrize("engine", ["memory", "rocksdb"])
+def test_keys_of_a_function_are_read_without_the_others(engine, tmp_path, monkeypatch):
+    states = [
+        StateField("last", "value", pa.int64()), StateField("all", "list", pa.int64()),
+        StateField("by", "map", pa.int64(), pa.int64()),
+        StateField("aged", "value", pa.int64(), ttl_us=1_000_000),
+    ]  # fmt: skip
+    node = node_of(Aging(), states)
+    rows = [
+        pa.RecordBatch.from_pylist(
+            [{"k": k, "at": None, "v": v} for k, _, v in ROWS[begin : begin + 500]], PROCESSED
+        )
+        for begin in range(0, len(ROWS), 500)
+    ]
+    context = Context(folder=tmp_path / "state", state=engine)
+    kept = Counted(snapshot_of(node, context, PROCESSED, rows))
+    scanned = []
+    scan = RocksTable.scan
+    monkeypatch.setattr(RocksTable, "scan", lambda *of: scanned.append(of) or scan(*of))
+    snapshot, wanted = opened(kept, tmp_path / "opened"), {}
+    for name in ("last", "all", "by", "aged"):
+        wanted[name] = [row for row in read(node, kept, name) if row["k"] in ("k3", "k36")]
+    scanned.clear()
+    for turn in range(2):
+        kept.asked.clear()
+        for name, rows_of in wanted.items():
+            found = of_keys(node, snapshot, ["k36", "nobody", "k3"], name)
+            assert by_text(found) == by_text(rows_of)
+            assert len(found) == 2
+        assert bool(kept.asked) == (turn == 0)
+    assert not scanned
+
+
+def test_only_files_that_are_new_are_opened_for_the_next_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(deltas, "FEW_BYTES", 0)
     node = aggregate()
-    kept, found = snapshot_of(node, Context()), kept_in(node)["agg"]
-    names = sorted({k for k, *_ in ROWS})
-    keys = keys_as(found.states[0], pa.table({"k": names}))
-    asked, whole = [], KeptNode.rows
-    monkeypatch.setattr(KeptNode, "rows", lambda self, name, snapshot, some, *size: (
-        asked.append(some), whole(self, name, snapshot, some, *size))[1])  # fmt: skip
-    read = found.rows_of_keys("groups", kept, keys, ALL, 8 * BYTES_AT_ONCE)
-    assert sorted(r["k"] for b in read for r in b.to_pylist()) == names
-    assert len(asked) > 4
-    assert max(map(len, asked)) <= len(ALL) // 8
-    assert {group for some in asked for group in some} >= set(key_groups_of(keys))
+    operator, kept = operator_of(node, schema_of(node), [SOURCE]), []
+    operator.open(Context(folder=tmp_path / "state"))
+    for checkpoint, batch in enumerate(batches(1000)):
+        operator.on_batch(0, batch.slice(0, 1000 if checkpoint == 0 else 5))
+        kept.append(Counted(Kept()))
+        operator.on_barrier(checkpoint).write(kept[-1])
+    operator.close()
+    before, counts = None, []
+    for each in kept:
+        contents = {name: name for name in each.names() if "groups-" in name}
+        before = opened(each, tmp_path / "opened", contents, before)
+        counts.append({row["k"]: row["n"] for row in of_keys(node, before, ["k3", "k7"])})
+    assert counts == [{"k3": 27, "k7": 27}, {"k3": 28, "k7": 27}, {"k3": 29, "k7": 27}]
+    files = [[name for name in each.names() if "groups-" in name] for each in kept]
+    assert [len(each) for each in files] == [1, 2, 3]
+    assert [each.asked for each in kept] == [
+        files[0], sorted({*files[1]} - {*files[0]}), sorted({*files[2]} - {*files[1]})
+    ]  # fmt: skip
 
 
 def test_windows_are_made_some_at_a_time(monkeypatch):
@@ -280,7 +383,7 @@ def test_windows_are_made_some_at_a_time(monkeypatch):
 
 @pytest.mark.parametrize("keep", ["first", "last"])
 @pytest.mark.parametrize("room", ROOMS)
-def test_what_has_outlived_its_time_is_not_there(keep, room):
+def test_what_has_outlived_its_time_is_not_there(keep, room, tmp_path):
     more = {"keep": "last", "kinds": True} if keep == "last" else {}
     node = Deduplicate(StageInput(0, SOURCE), (Column("k"),), ttl_us=80, path="agg", **more)
     operator, kept = operator_of(node, schema_of(node), [SOURCE]), Kept()
@@ -294,6 +397,8 @@ def test_what_has_outlived_its_time_is_not_there(keep, room):
         operator.close()
     (state,) = kept_in(node)["agg"].states
     assert [row["k"] for row in read(node, kept, state.name)] == ["new"]
+    found = of_keys(node, opened(kept, tmp_path), ["old", "new"], state.name)
+    assert [row["k"] for row in found] == ["new"]
 
 
 def test_what_is_wrong_is_said():

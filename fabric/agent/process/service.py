@@ -116,7 +116,8 @@ class AgentProcess:
             peer_requests=config.peer_requests_max,
         )
         stack.callback(transport.close)
-        self._states = serve_states(control, self._datasets, self.agent_id)
+        scratch = _scratch(self._folder, "states")
+        self._states = serve_states(control, self._datasets, self.agent_id, scratch)
         backend = Backend(
             agent_id=self.agent_id,
             source=store,
@@ -170,7 +171,7 @@ class AgentProcess:
             engine=Engine(self._signer, self._fragment_memory()),
             clock=self._clock,
             slots=self._slot_processes,
-            scratch=_scratch(self._folder),
+            scratch=_scratch(self._folder, "streams"),
             copies=self._copies.folder,
             ring_bytes=self._split.ring if self._config.memory else 0,
         )
@@ -353,9 +354,9 @@ def _version() -> str:
         return "unknown"
 
 
-def _scratch(folder: Path) -> Path:
-    """Where tasks of streams keep files; what an earlier life left there is of no use."""
-    path = folder / "streams"
+def _scratch(folder: Path, name: str) -> Path:
+    """Where files are kept; what an earlier life left there is of no use."""
+    path = folder / name
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(mode=0o700, exist_ok=True)
     return path

@@ -36,8 +36,10 @@ from fabric.state.column_stores import (
     Order,
     column_engine,
     open_column_store,
+    rows_of_keys,
     stored_type,
 )
+from fabric.state.opened import Keys, Wanted, as_opened
 
 T = TypeVar("T")
 
@@ -164,11 +166,16 @@ class ColdGroups:
         """A snapshot of `hot` and of all rows here."""
         return hot if self.is_empty else Joint({"": hot, _COLD: self._store.snapshot()})
 
-    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
-        """Add the rows of `key_groups` that were `beside` others."""
+    def restore(self, snapshots: Sequence[SnapshotReader], wanted: Wanted) -> None:
+        """Add the rows that are wanted and were `beside` others."""
         self.wait()
         below = [part for part in parts_of(snapshots, _COLD) if part.names()]
-        self._store.restore(below, hashes_of(key_groups))
+        if isinstance(wanted, Keys):
+            for part in below:
+                for generation, found in rows_of_keys(as_opened(part), self._store, wanted):
+                    self._store.put(generation, *found)
+        else:
+            self._store.restore(below, hashes_of(wanted))
         self._doublings = max((n >> _SHIFT for n in self._store.generations()), default=0)
 
     def close(self) -> None:

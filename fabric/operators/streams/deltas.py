@@ -32,6 +32,7 @@ from fabric.operators.snapshots import Facts, Joint, Packed, Rows, parts_of, unp
 from fabric.operators.streams.columns import Ints, only
 from fabric.operators.streams.group_values import Numbers
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.opened import Wanted
 
 FEW_BYTES = 1 << 20
 """Groups that take less memory are written whole."""
@@ -148,27 +149,27 @@ class Deltas:
         self._n_stored += n_rows
 
     def restored(
-        self, snapshots: Sequence[SnapshotReader], key_groups: range
+        self, snapshots: Sequence[SnapshotReader], wanted: Wanted
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of all groups of `key_groups`; those of one group are side by side.
+        """The rows of all groups that are wanted; those of one group are side by side.
 
         Raises
         ------
         DataError
             If a snapshot has rows of other columns.
         """
-        yield from unpacked(snapshots, self._name, self._schema, key_groups)
+        yield from unpacked(snapshots, self._name, self._schema, wanted)
         for part in parts_of(snapshots, _PART):
             if _FILES in part.names():
-                yield from self._newest(part, key_groups)
+                yield from self._newest(part, wanted)
 
-    def _newest(self, part: SnapshotReader, key_groups: range) -> Iterator[pa.RecordBatch]:
+    def _newest(self, part: SnapshotReader, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """Of each group the rows that were written last."""
         known = GroupTable(self._keys)
         files = json.loads(bytes(part.read(_FILES)))
         for number, (content, gone) in enumerate(reversed(files)):
             name = _file_name(self._name, content)
-            found = unpacked([part], name, self._keys if gone else self._schema, key_groups)
+            found = unpacked([part], name, self._keys if gone else self._schema, wanted)
             keys = [only(rows, self._keys.names) for rows in found]
             if not gone:
                 for rows, named in zip(found, keys, strict=True):

@@ -27,6 +27,7 @@ from fabric.operators.streams.deltas import Deltas, Hot
 from fabric.operators.streams.group_values import Numbers
 from fabric.operators.streams.row_store import GroupRows
 from fabric.state.backend import Snapshot, SnapshotReader
+from fabric.state.opened import Wanted
 
 _SHOWN = "shown"
 _ALL = "all"
@@ -281,9 +282,9 @@ class GroupState:
         whole = lambda: partial(_grouped, self.rows(ids), names)  # noqa: E731
         return self._deltas.snapshot(Hot(ids, self.nbytes, self.rows, whole), facts)
 
-    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
-        """Take the groups whose key groups are ours, beside those there are."""
-        for rows in self._deltas.restored(snapshots, key_groups):
+    def restore(self, snapshots: Sequence[SnapshotReader], wanted: Wanted) -> None:
+        """Take the groups that are wanted, beside those there are."""
+        for rows in self._deltas.restored(snapshots, wanted):
             self.take(rows)
 
     def take(self, rows: pa.RecordBatch) -> Ids:

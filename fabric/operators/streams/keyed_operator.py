@@ -30,6 +30,7 @@ from fabric.operators.streams.lifetime import Closing, Late, TimeToLive, restore
 from fabric.plan.expr import output_name
 from fabric.plan.nodes.groups import Groups
 from fabric.state.backend import Snapshot, SnapshotReader
+from fabric.state.opened import Wanted
 
 LAST = "__last"
 """The column of when a group last had a row."""
@@ -116,9 +117,14 @@ class KeyedOperator(Operator):
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The groups of our key groups."""
+        self._take(snapshots, key_groups, key_groups)
+
+    def _take(
+        self, snapshots: Sequence[SnapshotReader], key_groups: range, wanted: Wanted
+    ) -> None:
         self._times = restored_times(snapshots, key_groups, self._ttl)
-        self._load(list(self._deltas.restored(snapshots, key_groups)))
-        self._below.restore(snapshots, key_groups)
+        self._load(list(self._deltas.restored(snapshots, wanted)))
+        self._below.restore(snapshots, wanted)
 
     def kept_states(self) -> tuple[KeptState, ...]:
         """The rows of groups, as they are `told`."""
@@ -126,12 +132,12 @@ class KeyedOperator(Operator):
         return (KeptState(self.table, told_as(told), tuple(self._keys.names)),)
 
     def kept_rows(
-        self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
+        self, state: str, snapshot: SnapshotReader, wanted: Wanted
     ) -> Iterator[pa.RecordBatch]:
         """See `Operator`; what has outlived its time by the checkpoint is left out."""
         self.open(Context())
         try:
-            self.restore(snapshots, key_groups)
+            self._take([snapshot], snapshot.key_groups, wanted)
             for rows in chain([self._unload(self.groups())[0]], self._below.by_key()):
                 columns = [rows.column(name) for name in self.told]
                 told = pa.RecordBatch.from_arrays(columns, names=list(self.told.values()))

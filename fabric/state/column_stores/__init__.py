@@ -17,11 +17,11 @@ from fabric.config import StateBackend
 from fabric.errors import ConfigError
 from fabric.plan.types import plain
 from fabric.state.column_stores.contract import ALL_HASHES, ALL_TIMES, ColumnStore, Found, Order
-from fabric.state.column_stores.runs import RunStore
+from fabric.state.column_stores.runs import RunStore, rows_of_keys
 
 __all__ = [
     "ALL_HASHES", "ALL_TIMES", "ColumnStore", "Found", "Order", "check_engine", "column_engine",
-    "open_column_store", "stored_type",
+    "open_column_store", "rows_of_keys", "stored_type",
 ]  # fmt: skip
 
 

@@ -108,6 +108,11 @@ class FileBlocks:
         """See `Blocks.index`."""
         return self._index
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._index.nbytes
+
     def block(self, number: int) -> pa.RecordBatch:
         """See `Blocks.block`."""
         begin, end = self._index.offsets[number : number + 2].tolist()
@@ -201,18 +206,23 @@ class Folder:
         """A file of a snapshot."""
         path = self._path / to
         snapshot.fetch(name, path)
-        try:
-            with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                index = _read_index(lambda at, n: os.pread(file.fileno(), n, at), size, name)
-        except OSError as error:
-            raise StorageError(f"{path} can't be read: {error.strerror}") from error
-        return FileBlocks(path, index)
+        return read_blocks(path)
 
     def close(self) -> None:
         """Remove the folder, unless snapshots still have files of it."""
         with suppress(OSError):
             self._path.rmdir()
+
+
+def read_blocks(path: Path) -> FileBlocks:
+    """Those of a file that was written before; it goes when they do."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            index = _read_index(lambda at, n: os.pread(file.fileno(), n, at), size, path.name)
+    except OSError as error:
+        raise StorageError(f"{path} can't be read: {error.strerror}") from error
+    return FileBlocks(path, index)
 
 
 def _write(file: BinaryIO, blocks: Iterable[pa.RecordBatch], order: Order) -> Index:

@@ -101,6 +101,11 @@ class Index:
         return int(self.offsets[-1])
 
     @property
+    def nbytes(self) -> int:
+        """Memory in use, most of it for filters."""
+        return int(self.filters.nbytes + 10 * self.offsets.nbytes)
+
+    @property
     def n_rows(self) -> int:
         """Of all blocks."""
         return int(self.counts.sum())

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ import pyarrow as pa
 from fabric.errors import DataError
 from fabric.state.backend import SnapshotReader, SnapshotWriter
 from fabric.state.column_stores.contract import (
+    ALL_HASHES,
     ALL_TIMES,
     ColumnStore,
     Found,
@@ -31,7 +33,13 @@ from fabric.state.column_stores.contract import (
     Times,
     columns_of,
 )
-from fabric.state.column_stores.run_files import BLOCK_ROWS, Blocks, Folder, InMemory
+from fabric.state.column_stores.run_files import (
+    BLOCK_ROWS,
+    Blocks,
+    Folder,
+    InMemory,
+    read_blocks,
+)
 from fabric.state.column_stores.run_index import as_run, places, sorted_places
 from fabric.state.column_stores.scans import (
     Asked,
@@ -39,6 +47,7 @@ from fabric.state.column_stores.scans import (
     found,
     rows_of,
 )
+from fabric.state.opened import Keys, OpenedSnapshot
 
 TIER: dict[Order, int] = {"hash": 4, "time": 64}
 """So many runs of like size become one; a run of the next tier has so many times as many rows. Who
@@ -182,36 +191,17 @@ class RunStore(ColumnStore):
     def restore(self, snapshots: Sequence[SnapshotReader], hashes: Span) -> None:
         """See `ColumnStore.restore`."""
         for snapshot in snapshots:
-            facts = json.loads(bytes(snapshot.read(_RUNS)))
-            self._check(facts)
-            files = set(snapshot.names())
-            for number, (generation, content, first, end, since) in enumerate(facts["runs"]):
-                own = max(first, hashes[0]), min(end, hashes[1])
-                if own[0] < own[1]:
-                    run = self._restored(snapshot, content)
-                    if (name := _removed(number)) in files:
-                        run = run.with_removed(snapshot.read(name), name)
-                    run = replace(run, hashes=own, since=since)
-                    self._runs.setdefault(int(generation), []).append(run)
+            blocks = partial(self._restored, snapshot)
+            for generation, run in _runs_of(snapshot, self, hashes, blocks):
+                self._runs.setdefault(generation, []).append(run)
 
-    def _check(self, facts: dict[str, object]) -> None:
-        told, ours = facts["columns"], columns_of(self.schema)
-        if told != ours or facts["order"] != self.order:
-            raise DataError(
-                f"the snapshot has the columns {told} by {facts['order']}, and this plan needs "
-                f"{ours} by {self.order}; start the job anew, or restore it with the plan it had"
-            )
-
-    def _restored(self, snapshot: SnapshotReader, content: str) -> Run:
+    def _restored(self, snapshot: SnapshotReader, content: str) -> Blocks:
         for run in (each for runs in self._runs.values() for each in runs):
             if run.content == content:  # two old tasks shared a file, each with hashes of its own
-                return run
-        blocks: Blocks
+                return run.blocks
         if self._folder is None:
-            blocks = InMemory.read(snapshot.read(_file(content)), _file(content))
-        else:
-            blocks = self._folder.take(snapshot, _file(content), content)
-        return Run(content, blocks.index, blocks)
+            return InMemory.read(snapshot.read(_file(content)), _file(content))
+        return self._folder.take(snapshot, _file(content), content)
 
     def close(self) -> None:
         """See `ColumnStore.close`."""
@@ -264,6 +254,48 @@ class RunSnapshot:
             for rows in asked.find(run)[1]:
                 n_left -= len(rows)
                 yield rows.select(self.schema.names)
+
+
+def rows_of_keys(
+    snapshot: OpenedSnapshot, store: ColumnStore, keys: Keys
+) -> Iterator[tuple[int, Found]]:
+    """The rows that a snapshot, of any engine, has of `keys`, and the generation of each.
+
+    It is one of a store like `store`. Blocks that can't have them are not read.
+    """
+
+    def listed() -> list[tuple[int, Run]]:
+        def blocks(content: str) -> Blocks:
+            return snapshot.of_file(_file(content), read_blocks, is_checked=True)
+
+        return list(_runs_of(snapshot, store, ALL_HASHES, blocks))
+
+    asked = Asked(keys.hashes)
+    for generation, run in snapshot.once("runs", listed):
+        for rows in asked.find(run)[1]:
+            yield generation, found(rows, store.schema.names)
+
+
+def _runs_of(
+    snapshot: SnapshotReader, store: ColumnStore, hashes: Span, blocks: Callable[[str], Blocks]
+) -> Iterator[tuple[int, Run]]:
+    """The runs of a snapshot that have some of these hashes; `blocks` are those of a content."""
+    facts = json.loads(bytes(snapshot.read(_RUNS)))
+    told, ours = facts["columns"], columns_of(store.schema)
+    if told != ours or facts["order"] != store.order:
+        raise DataError(
+            f"the snapshot has the columns {told} by {facts['order']}, and this plan needs "
+            f"{ours} by {store.order}; start the job anew, or restore it with the plan it had"
+        )
+    files = set(snapshot.names())
+    for number, (generation, content, first, end, since) in enumerate(facts["runs"]):
+        own = max(first, hashes[0]), min(end, hashes[1])
+        if own[0] < own[1]:
+            read = blocks(content)
+            run = Run(content, read.index, read)
+            if (name := _removed(number)) in files:
+                run = run.with_removed(snapshot.read(name), name)
+            yield int(generation), replace(run, hashes=own, since=since)
 
 
 def _without(runs: Iterable[Run], asked: Asked) -> list[Run]:

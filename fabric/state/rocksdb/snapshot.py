@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import StorageError
 from fabric.state.backend import Entries, SnapshotReader, SnapshotWriter
+from fabric.state.base import fit
+from fabric.state.opened import Keys, OpenedSnapshot, Wanted
 from fabric.state.rocksdb.database import check_files, open_for_reading
 from fabric.state.rocksdb.table import RocksTable
-from fabric.state.schema import FILE, Header
+from fabric.state.schema import FILE, Header, Stored
+from fabric.state.spec import LINKED
 
 _FRONT = "state.db."
 _AS_THEY_ARE = (".sst", ".log", ".json")
@@ -94,19 +97,30 @@ def place(reader: SnapshotReader, header: Header, folder: Path) -> None:
     check_files(folder, header.contents)
 
 
+class _Database:
+    """That of a snapshot, as long as anybody reads it."""
+
+    def __init__(self, snapshot: OpenedSnapshot, header: Header) -> None:
+        self.folder = snapshot.folder("db")
+        place(snapshot, header, self.folder)
+        self.database = open_for_reading(self.folder)
+        weakref.finalize(self, self.database.close)
+
+
 def entries_of(
-    reader: SnapshotReader, header: Header, folder: Path, groups: range
+    snapshot: OpenedSnapshot, header: Header, states: Sequence[Stored], wanted: Wanted
 ) -> Iterator[tuple[str, Entries]]:
-    """State names and entries of these key groups; `folder` is empty, and may be removed then."""
-    place(reader, header, folder)
+    """Names of `states` and their entries that are wanted; others are not read."""
     held = header.key_groups
-    wanted = range(max(held.start, groups.start), min(held.stop, groups.stop))
-    database = open_for_reading(folder)
-    try:
-        for state in header.states:
-            codec = RowCodec(state.keys, True)
-            table = RocksTable(database, folder, state.number, codec)
-            for found in table.scan(wanted):
-                yield state.name, found
-    finally:
-        database.close()
+    opened = snapshot.once("database", lambda: _Database(snapshot, header))
+    for state in states:
+        codec = RowCodec(state.keys, True)
+        table = RocksTable(opened.database, opened.folder, state.number, codec)
+        if isinstance(wanted, Keys):
+            columns = zip(wanted.columns.columns, state.keys, strict=True)
+            keys = codec.encode([fit(column, field.type) for column, field in columns]).unique()
+            yield state.name, table.entries(keys, linked=state.kind in LINKED)
+            continue
+        ours = range(max(held.start, wanted.start), min(held.stop, wanted.stop))
+        for found in table.scan(ours):
+            yield state.name, found

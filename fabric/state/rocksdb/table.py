@@ -132,6 +132,16 @@ class RocksTable:
             keys, subs = self._codec.split([row for row, _ in chunk], _FRONT)
             yield _bytes(keys), _bytes(subs), _bytes([value for _, value in chunk])
 
+    def entries(self, keys: pa.LargeBinaryArray, *, linked: bool) -> Entries:
+        """All entries of these keys, each given once; `linked` ones have sub-keys."""
+        if linked:
+            counts, subs, values = self.children_many(keys)
+            return keys.take(pa.array(np.repeat(np.arange(len(keys)), counts))), subs, values
+        values = self.get_many(keys)
+        there = values.is_valid()
+        keys, values = keys.filter(there), values.filter(there)
+        return keys, _bytes([b""] * len(keys)), values
+
     def sweep(self, before_us: int) -> int:
         """See `Table.sweep`."""
         begin, end = max(self._swept, self._prefix), self._bound(_N_GROUPS)

@@ -14,8 +14,9 @@ from fabric.operators.contract import KeptState
 from fabric.operators.streams.columns import told_as
 from fabric.plan.nodes.keyed_process import StateField
 from fabric.plan.types import plain
-from fabric.state import StateSpec, open_states
+from fabric.state import StateSpec, read_state
 from fabric.state.backend import SnapshotReader
+from fabric.state.opened import Wanted
 
 
 def kept_state(state: StateField, keys: pa.Schema) -> KeptState:
@@ -34,16 +35,16 @@ def kept_state(state: StateField, keys: pa.Schema) -> KeptState:
 def rows_of_state(
     name: str,
     specs: Sequence[StateSpec],
-    snapshots: Sequence[SnapshotReader],
-    key_groups: range,
+    snapshot: SnapshotReader,
+    wanted: Wanted,
     now_us: int,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one of `specs`, as they are at `now_us`; columns in the order of `kept_state`."""
-    store = open_states("memory", specs)
+    spec = next(spec for spec in specs if spec.name == name)
+    store = read_state(spec, snapshot, wanted)
     try:
-        store.restore(snapshots, key_groups)
         store.advance(now_us)
-        for keys, values in store.state(name).scan(key_groups):
+        for keys, values in store.state(name).scan():
             names = [*keys.schema.names, "value"]
             yield pa.RecordBatch.from_arrays([*keys.columns, values], names=names)
     finally:

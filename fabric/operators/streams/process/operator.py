@@ -44,6 +44,7 @@ from fabric.plan.process import (
 from fabric.plan.stream import ERRORS
 from fabric.state import StateStore, open_states
 from fabric.state.backend import Snapshot, SnapshotReader
+from fabric.state.opened import Wanted
 
 _WATERMARK, _NOW, _TIMERS = "watermark", "now", "timers"
 _SPARE = 1024
@@ -146,13 +147,13 @@ class ProcessOperator(Operator):
         return tuple(kept_state(each, self._key_schema) for each in self._node.states)
 
     def kept_rows(
-        self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
+        self, state: str, snapshot: SnapshotReader, wanted: Wanted
     ) -> Iterator[pa.RecordBatch]:
         """See `Operator`; what has outlived its time by the checkpoint is left out."""
-        now = greatest(parts_of(snapshots, "timers"), _NOW, BEGINNING)
-        parts = parts_of(snapshots, "state")
+        now = greatest(parts_of([snapshot], "timers"), _NOW, BEGINNING)
+        (part,) = parts_of([snapshot], "state")
         specs = state_specs(self._node.states, self._key_schema, told=True)
-        return rows_of_state(state, specs, parts, key_groups, now)
+        return rows_of_state(state, specs, part, wanted, now)
 
     def close(self) -> None:
         """Close function, watcher and states."""

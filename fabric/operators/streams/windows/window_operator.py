@@ -29,6 +29,7 @@ from fabric.plan.nodes import StreamAggregate
 from fabric.plan.stream import KIND
 from fabric.state.backend import Snapshot, SnapshotReader
 from fabric.state.column_stores import Order
+from fabric.state.opened import Wanted
 
 _TIME = "time_us"
 _WINDOW = ("start", "end")
@@ -119,11 +120,16 @@ class WindowOperator(Operator):
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """The groups of our key groups."""
+        self._take(snapshots, key_groups, key_groups)
+
+    def _take(
+        self, snapshots: Sequence[SnapshotReader], key_groups: range, wanted: Wanted
+    ) -> None:
         self.ends.restore(GroupTimes.restored(snapshots, _TIME, key_groups, BEGINNING))
         self.restored_facts(snapshots, key_groups)
-        self.state.restore(snapshots, key_groups)
+        self.state.restore(snapshots, wanted)
         if self.order is not None:
-            self.state.below.restore(snapshots, key_groups)
+            self.state.below.restore(snapshots, wanted)
         self.restored()
 
     def kept_states(self) -> tuple[KeptState, ...]:
@@ -132,12 +138,12 @@ class WindowOperator(Operator):
         return (KeptState("groups", schema, tuple(schema.names[: len(self.shape.keys)])),)
 
     def kept_rows(
-        self, state: str, snapshots: Sequence[SnapshotReader], key_groups: range
+        self, state: str, snapshot: SnapshotReader, wanted: Wanted
     ) -> Iterator[pa.RecordBatch]:
         """See `Operator`."""
         self.open(Context())
         try:
-            self.restore(snapshots, key_groups)
+            self._take([snapshot], snapshot.key_groups, wanted)
             if self.state.has_cold:  # of a group that lies in both places, the parts become one
                 for rows in self.state.below.due(END_OF_TIME):
                     self.state.take(rows)
