@@ -3,7 +3,8 @@
     job ─► coordinator: newest checkpoint, keyed steps ─► `Cuts` ─► manifest ─► `Cut`: rows
 
 One job: `Cut`, a state as of one checkpoint, and `Cuts`, which finds them. Nothing is asked of the
-job. What is found is remembered for those who read the same state again.
+job. What is found is remembered for those who read the same state again: the coordinator, which has
+a job to run, is asked once a second, and when the folder may have a newer checkpoint.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ TRIES = 3
 """So many checkpoints are tried, if one after the other is removed while it is read."""
 IDLE_S = 600.0
 """What nobody asked about for so long is forgotten."""
+FRESH_S = 1.0
+"""So long it is not asked again whether a job still runs; of newer checkpoints the folder tells."""
 _PLANS_MAX = 256
 _LISTED_MAX = 1000
 
@@ -88,10 +91,13 @@ class Cut:
         for task in self.tasks:
             mine = [i for i, group in enumerate(groups) if group in task.key_groups]
             if mine:
-                rows_of = partial(
-                    self.node.rows_of_keys, self.state.name, keys=keys.take(pa.array(mine))
-                )
-                yield from self._read(rows_of, task)
+                own = keys.take(pa.array(mine))
+                yield from self._read(partial(self._answer, own), task)
+
+    def _answer(self, keys: pa.RecordBatch, snapshot: OpenedSnapshot) -> Iterator[pa.RecordBatch]:
+        asked = self.state.name, keys.serialize().to_pybytes()
+        found = self.node.rows_of_keys(self.state.name, snapshot, keys)
+        yield from snapshot.answer(asked, lambda: found)
 
     def _read(
         self, rows: Callable[[OpenedSnapshot], Iterator[pa.RecordBatch]], task: TaskSnapshot
@@ -113,6 +119,12 @@ class _Known:
     asked_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    states: pb.StreamStates
+    at_s: float
+
+
 class Cuts:
     """Finds the newest checkpoints of states; thread-safe."""
 
@@ -121,6 +133,7 @@ class Cuts:
         self._lock = threading.Lock()
         self._plans: dict[bytes, dict[str, KeptNode]] = {}
         self._manifests: dict[tuple[str, str], _Known] = {}
+        self._answers: dict[str, _Answer] = {}
 
     def read(self, path: tuple[str, str, str], work: Callable[[Cut], T]) -> T:
         """What `work` makes of a state (job, node path, name) as of the newest checkpoint.
@@ -163,18 +176,43 @@ class Cuts:
             for key, known in list(self._manifests.items()):
                 if now - known.asked_s > IDLE_S:
                     del self._manifests[key]
+            for job, answer in list(self._answers.items()):
+                if now - answer.at_s > FRESH_S:
+                    del self._answers[job]
 
     def _newest(self, job: str, work: Callable[[pb.StreamStates], T]) -> T:
         """The result of `work`; a checkpoint that is gone is an error when no other one came."""
-        (states,) = self._asked(job)
+        states = self._still_known(job) or self._asked_of(job)
         for _ in range(TRIES - 1):
             try:
                 return work(states)
             except NotFoundError:
-                before, (states,) = states, self._asked(job)
+                before, states = states, self._asked_of(job)
                 if states.checkpoint == before.checkpoint:
                     raise
         return work(states)
+
+    def _still_known(self, job: str) -> pb.StreamStates | None:
+        """What was just said of a job, if no checkpoint can have become complete since."""
+        with self._lock:
+            known = self._answers.get(job)
+        if known is None or time.monotonic() - known.at_s > FRESH_S:
+            return None
+        states = known.states
+        try:
+            newer = storage_at(states.folder).may_have_after(states.state, states.checkpoint)
+        except FabricError:  # who reads its files says what is wrong
+            return None
+        return None if newer else states
+
+    def _asked_of(self, job: str) -> pb.StreamStates:
+        now = time.monotonic()
+        (states,) = self._asked(job)
+        with self._lock:
+            if len(self._answers) >= _PLANS_MAX:
+                self._answers.clear()
+            self._answers[job] = _Answer(states, now)
+        return states
 
     def _asked(self, job: str = "") -> list[pb.StreamStates]:
         """Of a job, or of all that run."""

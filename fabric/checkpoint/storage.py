@@ -153,6 +153,19 @@ class FolderStorage:
             if MANIFEST in self._names(checkpoint_folder(self._root, job, checkpoint))
         ]
 
+    def may_have_after(self, job: str, checkpoint: int) -> bool:
+        """Whether one after `checkpoint` may be complete; costs less than to ask the coordinator.
+
+        A manifest is there before its checkpoint is complete.
+        """
+        folder = self._root / plain(job)
+        found = checkpoints_among(self._names(folder))
+        return any(
+            MANIFEST in self._names(checkpoint_folder(self._root, job, number))
+            for number in found
+            if checkpoint < number < FINAL
+        )
+
     def jobs(self) -> list[str]:
         """The jobs that have a folder, by name."""
         with reading(self._files, self._root, self._root):

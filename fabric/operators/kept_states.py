@@ -79,7 +79,7 @@ class KeptNode:
             return
         table = GroupTable(keys.schema)
         table.upsert(keys)
-        wanted = Keys.of(keys)
+        wanted = Keys.of(table.keys())
         for batch in _operator(self.node).kept_rows(name, snapshot, wanted):
             if batch.num_rows:
                 rows = _fitted(batch, state.schema)

@@ -16,7 +16,7 @@ from fabric.state.base import State
 from fabric.state.journal import Journal
 from fabric.state.memory import MemoryBackend
 from fabric.state.opened import Wanted
-from fabric.state.restore import state_names
+from fabric.state.restore import header_of
 from fabric.state.spec import Aggregate, StateSpec
 from fabric.state.store import StateStore
 from fabric.values import one_of
@@ -77,7 +77,7 @@ def read_state(spec: StateSpec, snapshot: SnapshotReader, wanted: Wanted) -> Sta
     StorageError
         If the snapshot is damaged.
     """
-    others = [name for name in state_names(snapshot) if name != spec.name]
+    others = [state.name for state in header_of(snapshot).states if state.name != spec.name]
     backend = MemoryBackend([spec], others)
     backend.restore([snapshot], wanted)
     return StateStore(backend, "memory", [spec], range(1 << 15))

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,11 @@ from fabric.state.backend import SnapshotReader
 GROUP_SHIFT = np.uint64(49)
 Hashes = NDArray[np.uint64]
 Groups = NDArray[np.uint16]
+Asked = tuple[str, bytes]
+"""A state, and keys as Arrow IPC."""
+ANSWERS_BYTES = 1 << 20
+_ANSWER_BYTES = 256
+"""What an answer without rows takes."""
 
 
 class Sized(Protocol):
@@ -51,13 +56,12 @@ S = TypeVar("S", bound=Sized)
 class Keys:
     """Keys that are asked for, each once.
 
-    >>> keys = Keys.of(pa.record_batch({"k": [7, 8, 7]}))
+    >>> keys = Keys.of(pa.record_batch({"k": [7, 8]}))
     >>> len(keys.hashes), keys.groups.dtype, bool((keys.hashes[:-1] < keys.hashes[1:]).all())
     (2, dtype('uint16'), True)
     """
 
     columns: pa.RecordBatch
-    """As they were given."""
     hashes: Hashes
     """Rising."""
     groups: Groups
@@ -65,9 +69,10 @@ class Keys:
 
     @classmethod
     def of(cls, columns: pa.RecordBatch) -> Keys:
-        """The keys in the rows of `columns`."""
+        """The keys in the rows of `columns`, which are distinct."""
         hashes = np.unique(hash_columns(columns.columns))
-        return cls(columns, hashes, np.unique(group_of(hashes)))
+        groups = group_of(hashes)
+        return cls(columns, hashes, groups[np.diff(groups, prepend=-1) != 0])
 
 
 Wanted = range | Keys
@@ -147,12 +152,22 @@ class _Held:
         self.lock = threading.RLock()
         self.files: dict[str, _File] = {}
         self.once: dict[str, Any] = {}
+        self.answers: dict[Asked, list[pa.RecordBatch]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.folder = Path(tempfile.mkdtemp(prefix="snapshot-", dir=folder))
         except OSError as error:
             raise StorageError(f"{folder} can't hold a snapshot: {error.strerror}") from error
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def remember(self, asked: Asked, rows: list[pa.RecordBatch]) -> None:
+        """Keep an answer beside those that were asked for last."""
+        self.answers[asked] = rows
+        n_bytes = sum(map(_bytes_of, self.answers.items()))
+        for oldest in list(self.answers):
+            if n_bytes <= ANSWERS_BYTES:
+                return
+            n_bytes -= _bytes_of((oldest, self.answers.pop(oldest)))
 
     def file(self, name: str, *, fixed: bool) -> _File:
         """A file, held from now on."""
@@ -220,6 +235,21 @@ class OpenedSnapshot:
                 self._held.once[whole] = make()
             return cast(T, self._held.once[whole])
 
+    def answer(
+        self, asked: Asked, find: Callable[[], Iterable[pa.RecordBatch]]
+    ) -> list[pa.RecordBatch]:
+        """The rows that `find` gives, of the keys of a state; the last answers are remembered.
+
+        Many who read keys poll the same ones, and in a checkpoint they stay what they are.
+        """
+        with self._held.lock:
+            rows = self._held.answers.pop(asked, None)
+        if rows is None:
+            rows = list(find())
+        with self._held.lock:
+            self._held.remember(asked, rows)
+        return rows
+
     def folder(self, name: str) -> Path:
         """A folder that goes when the snapshot does; it is not there yet."""
         return self._held.folder / f"{self._prefix}{name}"
@@ -229,7 +259,8 @@ class OpenedSnapshot:
         """Memory in use, about; databases count theirs themselves."""
         with self._held.lock:
             made = [each.made for each in self._held.files.values()]
-        return sum(each.nbytes for each in made if each is not None)
+            answers = sum(map(_bytes_of, self._held.answers.items()))
+        return answers + sum(each.nbytes for each in made if each is not None)
 
 
 def opened(
@@ -258,6 +289,11 @@ def opened(
                 if own := ours.get(before._held.contents.get(name, "")):
                     held.files[own] = file
     return OpenedSnapshot(held)
+
+
+def _bytes_of(answer: tuple[Asked, list[pa.RecordBatch]]) -> int:
+    (_, keys), rows = answer
+    return _ANSWER_BYTES + len(keys) + sum(int(each.get_total_buffer_size()) for each in rows)
 
 
 def mapped(path: Path) -> pa.Buffer:

@@ -46,7 +46,7 @@ class Sources:
     ) -> None:
         self._wanted = wanted
         self._specs = {spec.name: spec for spec in specs}
-        headers = [read_header(_header_of(reader), "a snapshot") for reader in readers]
+        headers = [header_of(reader) for reader in readers]
         for header in headers:
             check_states(header, specs, dropped)
         self.next_number = max((header.next_number for header in headers), default=0)
@@ -96,22 +96,23 @@ class Sources:
         return keys, subs, values
 
 
-def state_names(reader: SnapshotReader) -> tuple[str, ...]:
-    """The names of the states in a snapshot."""
-    header = read_header(_header_of(reader), "a snapshot")
-    return tuple(state.name for state in header.states)
-
-
 def overlap(a: range, b: range) -> int:
     """How many groups two ranges share."""
     return max(0, min(a.stop, b.stop) - max(a.start, b.start))
 
 
-def _header_of(reader: SnapshotReader) -> bytes:
+def header_of(reader: SnapshotReader) -> Header:
+    """What a snapshot says of itself."""
+    if isinstance(reader, OpenedSnapshot):
+        return reader.once("header", lambda: _read_header(reader))
+    return _read_header(reader)
+
+
+def _read_header(reader: SnapshotReader) -> Header:
     if FILE not in reader.names():
         held = ", ".join(reader.names()[:5]) or "nothing"
         raise StorageError(f"a snapshot without {FILE} is not a state of Fabric: it holds {held}")
-    return bytes(reader.read(FILE))
+    return read_header(bytes(reader.read(FILE)), "a snapshot")
 
 
 def part_name(number: int, part: int) -> str:

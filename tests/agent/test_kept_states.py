@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from fabric.agent.kept_states import READS_MAX, WRITER, KeptStates
 from fabric.agent.opened_snapshots import OpenedSnapshots
 from fabric.agent.state_cuts import IDLE_S, Cut, Cuts
 from fabric.control import control_pb2 as pb
-from fabric.errors import DataError, NotFoundError
+from fabric.errors import DataError, NotFoundError, StorageError
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.io.dataset.access import DatasetFiles
 from fabric.io.dataset.views import KEPT_S
@@ -27,6 +28,8 @@ from fabric.operators.contract import KeptState
 from fabric.plan.codec import encode
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Deduplicate, Plan, StageInput
+from fabric.state.opened import opened
+from fabric.testing.operators import Kept
 
 SCHEMA = pa.schema([("k", pa.int64())])
 PATH = ("state", "job-1", "counts", "groups")
@@ -35,19 +38,26 @@ ROWS = pa.record_batch({"k": list(range(100))}, schema=SCHEMA)
 Read = Callable[[], Iterator[pa.RecordBatch]]
 
 
+class Asked:
+    """In place of a snapshot that was opened: no answer is remembered."""
+
+    def answer(self, _: Any, find: Read) -> list[pa.RecordBatch]:
+        return list(find())
+
+
 def cut_of(
     checkpoint: int, n_tasks: int = 1, read: Read = lambda: iter([ROWS]), n_bytes: int = 8
 ) -> Cut:
     task = SimpleNamespace(files=("f",), key_groups=range(1 << 15), n_bytes=n_bytes)
     node: Any = SimpleNamespace(
         node=SimpleNamespace(path="counts"),
-        rows=lambda *_: read(), rows_of_keys=lambda *_, keys: read(),
+        rows=lambda *_: read(), rows_of_keys=lambda *_: read(),
     )  # fmt: skip
     storage: Any = SimpleNamespace(reader=lambda *_: None)
     manifest: Any = SimpleNamespace(of_node=lambda _: [task] * n_tasks)
-    opened: Any = SimpleNamespace(of=lambda *_: None)
+    snapshots: Any = SimpleNamespace(of=lambda *_: Asked())
     state = KeptState("groups", SCHEMA, ("k",))
-    return Cut("job-1", checkpoint, node, state, storage, manifest, opened)
+    return Cut("job-1", checkpoint, node, state, storage, manifest, snapshots)
 
 
 class Newest:
@@ -163,6 +173,27 @@ def test_no_more_tasks_are_read_than_the_first_rows_need(files: DatasetFiles) ->
     assert len(n_read) == 2
 
 
+def test_the_same_keys_are_looked_up_once_a_checkpoint(files: DatasetFiles, tmp_path: Path) -> None:
+    n_read: list[int] = []
+
+    def read() -> Iterator[pa.RecordBatch]:
+        n_read.append(1)
+        yield ROWS.slice(len(n_read), 1)
+
+    snapshots = {number: opened(Kept(), tmp_path) for number in (1, 2)}
+    cuts = [replace(cut_of(number, read=read), opened=SimpleNamespace(
+        of=lambda *_, number=number: snapshots[number])) for number in (1, 2)]  # fmt: skip
+    states, newest = states_of(files, cuts[0])
+
+    def get(*keys: int) -> Any:
+        _, rows = states.get(*PATH[1:], pa.table({"k": keys}))
+        return pa.Table.from_batches(rows, SCHEMA)["k"].to_pylist()
+
+    assert [get(1), get(1), get(2), get(1)] == [[1], [1], [2], [1]]
+    newest.cut = cuts[1]
+    assert [get(1), get(1)] == [[3], [3]]
+
+
 # ---- which checkpoint
 
 
@@ -170,9 +201,10 @@ class Control:
     """Says each time what it is told to say next; the last of it again and again."""
 
     def __init__(self, *checkpoints: int) -> None:
-        self.checkpoints = list(checkpoints)
+        self.checkpoints, self.n_asked = list(checkpoints), 0
 
     def locate(self, _: pb.LocateRequest) -> pb.Locations:
+        self.n_asked += 1
         number = self.checkpoints.pop(0) if len(self.checkpoints) > 1 else self.checkpoints[0]
         step = Deduplicate(StageInput(0, SCHEMA), (Column("k"),), path="seen")
         states = pb.StreamStates(
@@ -187,6 +219,12 @@ class Manifests:
 
     def __init__(self, *gone: int, damaged: bool = False) -> None:
         self.gone, self.damaged = gone, damaged
+        self.newest, self.is_away = 0, False
+
+    def may_have_after(self, _: str, checkpoint: int) -> bool:
+        if self.is_away:
+            raise StorageError("the checkpoint folder is not there")
+        return self.newest > checkpoint
 
     def load(self, _: str, checkpoint: int, __: Any) -> Any:
         if self.damaged:
@@ -224,6 +262,32 @@ def test_a_list_says_what_is_wrong_with_the_job_that_is_asked_for(
         cuts.all("job-1")
     assert cuts.all() == []
     assert cuts_of(Control(0), Manifests(), monkeypatch).all("job-1") == []
+
+
+def test_the_coordinator_is_asked_when_there_may_be_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    control, manifests = Control(1, 1, 2, 3, 4), Manifests()
+    cuts = cuts_of(control, manifests, monkeypatch)
+    monkeypatch.setattr(state_cuts, "FRESH_S", 3600.0)
+
+    def read() -> tuple[int, int]:
+        return cuts.read(SEEN, lambda cut: cut.checkpoint), control.n_asked
+
+    assert [read(), read()] == [(1, 1), (1, 1)]
+    manifests.newest = 2  # its manifest is there, and it is not complete yet
+    assert [read(), read(), read()] == [(1, 2), (2, 3), (2, 3)]
+    manifests.is_away = True
+    assert read() == (3, 4)
+    manifests.is_away = False
+    assert read() == (3, 4)
+    manifests.gone = (3,)
+    cuts._manifests.clear()
+    assert read() == (4, 5)
+    monkeypatch.setattr(state_cuts, "FRESH_S", -1.0)
+    assert read() == (4, 6)
+    cuts.tidy(time.monotonic())
+    assert not cuts._answers
 
 
 def test_manifests_of_jobs_that_nobody_asks_about_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -371,3 +371,30 @@ def test_files_of_a_task_that_has_ended_are_in_every_later_checkpoint(tmp_path: 
     assert storage.reader(found, ended).read("rows").to_pybytes() == b"abc"
     storage.remove_job("j")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_manifest_tells_of_a_checkpoint_before_it_is_complete(storage: FolderStorage) -> None:
+    assert not storage.may_have_after(JOB, 0)
+    commit(storage, 1, snapshot(storage, 1, {"a": b"1"}))
+    two = snapshot(storage, 2, {"a": b"2"})  # nobody has committed it
+    snapshot(storage, FINAL, {"a": b"3"}, task=1)
+    assert [storage.may_have_after(JOB, number) for number in (0, 1)] == [True, False]
+    commit(storage, 2, two)
+    assert [storage.may_have_after(JOB, number) for number in (1, 2)] == [True, False]
+    storage.remove(JOB, 2)
+    assert not storage.may_have_after(JOB, 1)
+
+
+def test_a_file_that_stays_as_it_is_is_linked_and_compared(
+    storage: FolderStorage, tmp_path: Path
+) -> None:
+    task = snapshot(storage, 1, {"a": b"1234"})
+    reader = storage.reader(commit(storage, 1, task), task)
+    (path,) = stored(tmp_path, 1)
+    reader.fetch("a", tmp_path / "own")
+    reader.fetch("a", tmp_path / "fixed", fixed=True)
+    assert not path.samefile(tmp_path / "own")
+    assert path.samefile(tmp_path / "fixed")
+    path.write_bytes(b"12x4")
+    with pytest.raises(DataError, match="a is damaged"):
+        reader.fetch("a", tmp_path / "again", fixed=True)

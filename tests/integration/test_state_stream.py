@@ -37,7 +37,11 @@ from tests.support.wait import wait_until
 N_KEYS, N_SPLITS = 300, 2
 START = datetime(2024, 5, 1, tzinfo=UTC)
 SOURCE = GeneratorStream(
-    n_keys=N_KEYS, n_splits=N_SPLITS, seed=5, start_us=int(START.timestamp() * 1e6)
+    n_keys=N_KEYS,
+    n_splits=N_SPLITS,
+    seed=5,
+    start_us=int(START.timestamp() * 1e6),
+    rows_per_s=4_000,
 )
 
 
@@ -173,6 +177,53 @@ def test_open_windows_have_their_bounds_and_values(engine: StateBackend, tmp_pat
         job.cancel()
 
 
+class Kept(Process):
+    """Rows in a value and in a list."""
+
+    def on_rows(self, ctx: Any, key: int, rows: Any) -> None:
+        last, every = ctx.state("last"), ctx.state("every")
+        last.put(max(last.get() or 0, *rows["row"].to_pylist()))
+        every.extend(rows["row"].to_pylist())
+
+
+@pytest.mark.parametrize("engine", ["memory", "auto"])
+def test_keys_have_what_duckdb_computes(engine: StateBackend, tmp_path: Path) -> None:
+    """Of steps of all kinds, at the checkpoint at which the job stopped."""
+    with fabric.connect(serve=True, parallelism=6) as session:
+        session.checkpoints(
+            interval_s=0.3, retained=30, folder=tmp_path, state=engine, state_memory="64 KiB"
+        )
+        kept = events(session).process(
+            Kept(), keys="key", schema={"key": "int64"},
+            state={"last": streams.value_state("int64"), "every": streams.list_state("int64")},
+        ).named("kept")  # fmt: skip
+        ends = "time_bucket(INTERVAL 2 SECONDS, ts)"
+        for plan, node, state, columns, query in (
+            (counts(session), "counts", "groups", ["key", "n", "total"], COUNTS),
+            (windows(session), "w", "groups", ["key", "n", "most"],
+             f"SELECT key, count(*), max(row) FROM made GROUP BY key, {ends}"),
+            (kept, "kept", "last", ["key", "last"], "SELECT key, max(row) FROM made GROUP BY key"),
+            (kept, "kept", "every", ["key", "every"],
+             "SELECT key, list(row ORDER BY row) FROM made GROUP BY key"),
+        ):  # fmt: skip
+            folder = tmp_path / f"{node}-{state}"
+            session.checkpoints(folder=folder)
+            job = plan.write_stream(streams.to_blackhole(), parallelism=2)
+            wait_for(job)
+            time.sleep(0.5)
+            keys = range(-5, N_KEYS)
+            assert job.state(node, state).get_many(keys).num_rows  # opened while it runs
+            job.stop()
+            handle = job.state(node, state)
+            wanted = sorted(of_duckdb(known(folder, handle.checkpoint), query))
+            found = handle.get_many(keys).select(columns)
+            assert sorted((key, *map(_sorted, rest)) for key, *rest in cells(found)) == wanted
+
+
+def _sorted(cell: Any) -> Any:
+    return sorted(cell) if isinstance(cell, list) else cell
+
+
 def test_what_is_wrong_says_what_there_is(tmp_path: Path) -> None:
     with fabric.connect(serve=True, parallelism=4) as session:
         session.checkpoints(interval_s=0.3, folder=tmp_path)
@@ -236,7 +287,10 @@ def test_a_job_on_two_agents(two: LocalFabric, tmp_path: Path) -> None:
             assert cells(found) == of_duckdb(known(tmp_path, checkpoint), COUNTS)
         state = job.state("counts")
         assert cells(state.table())
-        assert state.get(found["key"][0].as_py())
+        key = found["key"][0].as_py()
+        assert state.get(key)
+        session._state_url = "grpc+tcp://127.0.0.1:1"  # of an agent that was there before
+        assert [row["key"] for row in state.get(key)] == [key]
         assert session.read_state(job, "counts", "groups").count() >= len(found)
         job.cancel()
 

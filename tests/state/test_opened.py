@@ -13,6 +13,7 @@ import pytest
 from fabric.checkpoint.manifest import Manifest, TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import DataError, InternalError, NotFoundError
+from fabric.state import opened as opened_module
 from fabric.state.opened import ByGroup, Keys, OpenedSnapshot, as_opened, mapped, opened
 from fabric.testing.operators import Kept
 
@@ -139,6 +140,30 @@ def test_parts_have_files_and_facts_of_their_own(tmp_path: Path) -> None:
         == [1, 1, 3]  # fmt: skip
     with pytest.raises(InternalError, match="opened for that"):
         as_opened(kept)
+
+
+def test_the_last_answers_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, found = opened(Kept(), tmp_path), list[int]()
+
+    def answer(n: int, state: str = "s") -> int:
+        def find() -> list[pa.RecordBatch]:
+            found.append(n)
+            return [pa.record_batch({"n": [n]})]
+
+        rows = snapshot.answer((state, n.to_bytes(8, "big")), find)
+        return int(rows[0].column(0)[0].as_py())
+
+    assert [answer(1), answer(2), answer(1), answer(2)] == [1, 2, 1, 2]
+    assert found == [1, 2]
+    assert answer(1, "t") == 1
+    assert found == [1, 2, 1]
+    monkeypatch.setattr(opened_module, "ANSWERS_BYTES", snapshot.nbytes)
+    assert [answer(n) for n in (2, 3, 4)] == [2, 3, 4]  # these three have room
+    assert [answer(2), answer(1)] == [2, 1]
+    assert found == [1, 2, 1, 3, 4, 1]
+    monkeypatch.setattr(opened_module, "ANSWERS_BYTES", 0)
+    assert answer(2) == 2
+    assert snapshot.nbytes == 0
 
 
 def test_rows_are_found_by_their_groups() -> None:

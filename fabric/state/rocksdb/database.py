@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from rocksdict import (
 from fabric.errors import StorageError
 
 CACHE_BYTES = 64 << 20
+READ_CACHE_BYTES = 32 << 20
 BUFFER_BYTES = 32 << 20
 """What a snapshot has to write at once, at most: it bounds how long a barrier takes."""
 _PAUSE_S, _PAUSE_MAX_S = 5e-4, 5e-3
@@ -36,7 +38,7 @@ PATIENCE_S = 10.0
 """How long a write may find no room once a flush or a compaction has failed."""
 
 
-def options(*, create: bool = False) -> Any:
+def options(*, create: bool = False, cache: Any = None) -> Any:
     """Point look-ups of small rows, two background threads.
 
     What a flush writes is not compressed: a task stands still for it at each barrier, a quarter
@@ -52,12 +54,18 @@ def options(*, create: bool = False) -> Any:
     found.set_compression_per_level([DBCompressionType.none()] + 6 * [DBCompressionType.lz4()])
     found.set_level_compaction_dynamic_level_bytes(True)
     blocks = BlockBasedOptions()
-    blocks.set_block_cache(Cache(CACHE_BYTES))
+    blocks.set_block_cache(cache or Cache(CACHE_BYTES))
     blocks.set_bloom_filter(10, False)
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
     found.set_block_based_table_factory(blocks)
     return found
+
+
+@lru_cache(maxsize=1)
+def _cache_for_reading() -> Any:
+    """Blocks are known by their file, so the next snapshot with the same file finds them."""
+    return Cache(READ_CACHE_BYTES)
 
 
 def not_logged() -> Any:
@@ -84,22 +92,19 @@ def open_database(folder: Path, *, create: bool) -> Any:
 
 
 def open_for_reading(folder: Path) -> Any:
-    """The same without a change to it."""
+    """The same without a change to it; all that are open for reading share a cache."""
     if not (folder / "CURRENT").exists():
         raise StorageError(damaged(folder, "CURRENT is missing"))
     try:
-        return Rdict(str(folder), options=options(), access_type=AccessType.read_only(False))
+        own = options(cache=_cache_for_reading())
+        return Rdict(str(folder), options=own, access_type=AccessType.read_only(False))
     except Exception as error:  # rocksdict raises bare Exception
         raise StorageError(damaged(folder, error)) from error
 
 
-def check_files(folder: Path, wanted: Collection[str]) -> None:
+def check_files(database: Any, folder: Path, wanted: Collection[str]) -> None:
     """Whether it is made of these files: a manifest that lost its end opens, with less in it."""
-    database = open_for_reading(folder)
-    try:
-        found = {each["name"].lstrip("/") for each in database.live_files()}
-    finally:
-        database.close()
+    found = {each["name"].lstrip("/") for each in database.live_files()}
     if found != set(wanted):
         odd = ", ".join(sorted(found ^ set(wanted))[:5])
         raise StorageError(damaged(folder, f"its manifest lost or gained {odd}"))

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import StorageError
@@ -84,7 +85,12 @@ def own_name(name: str) -> str:
 
 
 def place(reader: SnapshotReader, header: Header, folder: Path) -> None:
-    """The database of a snapshot, in an empty folder."""
+    """The database of a snapshot, in an empty folder; nobody has it open."""
+    placed(reader, header, folder).close()
+
+
+def placed(reader: SnapshotReader, header: Header, folder: Path) -> Any:
+    """The same, opened for reading."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in reader.names():
         if not name.startswith(_FRONT):
@@ -94,7 +100,13 @@ def place(reader: SnapshotReader, header: Header, folder: Path) -> None:
             reader.fetch(name, to)
         else:
             to.write_bytes(reader.read(name))
-    check_files(folder, header.contents)
+    database = open_for_reading(folder)
+    try:
+        check_files(database, folder, header.contents)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 class _Database:
@@ -102,8 +114,7 @@ class _Database:
 
     def __init__(self, snapshot: OpenedSnapshot, header: Header) -> None:
         self.folder = snapshot.folder("db")
-        place(snapshot, header, self.folder)
-        self.database = open_for_reading(self.folder)
+        self.database = placed(snapshot, header, self.folder)
         weakref.finalize(self, self.database.close)
 
 
@@ -118,7 +129,7 @@ def entries_of(
         table = RocksTable(opened.database, opened.folder, state.number, codec)
         if isinstance(wanted, Keys):
             columns = zip(wanted.columns.columns, state.keys, strict=True)
-            keys = codec.encode([fit(column, field.type) for column, field in columns]).unique()
+            keys = codec.encode([fit(column, field.type) for column, field in columns])
             yield state.name, table.entries(keys, linked=state.kind in LINKED)
             continue
         ours = range(max(held.start, wanted.start), min(held.stop, wanted.stop))

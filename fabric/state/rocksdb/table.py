@@ -138,8 +138,9 @@ class RocksTable:
             counts, subs, values = self.children_many(keys)
             return keys.take(pa.array(np.repeat(np.arange(len(keys)), counts))), subs, values
         values = self.get_many(keys)
-        there = values.is_valid()
-        keys, values = keys.filter(there), values.filter(there)
+        if values.null_count:
+            there = values.is_valid()
+            keys, values = keys.filter(there), values.filter(there)
         return keys, _bytes([b""] * len(keys)), values
 
     def sweep(self, before_us: int) -> int:
