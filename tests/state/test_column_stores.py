@@ -18,12 +18,21 @@ from fabric.control.control_pb2 import Checkpointing
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, DataError, StorageError
 from fabric.state import column_stores
-from fabric.state.column_stores import ALL_HASHES, ColumnStore, Order, open_column_store, runs
+from fabric.state.column_stores import (
+    ALL_HASHES,
+    ColumnStore,
+    Order,
+    open_column_store,
+    rows_of_keys,
+    run_files,
+    runs,
+)
 from fabric.state.column_stores.run_files import BLOCK_ROWS
 from fabric.state.column_stores.run_index import sorted_places
 from fabric.state.column_stores.runs import RunStore
 from fabric.state.column_stores.scans import PORTION_ROWS
 from fabric.state.column_stores.tonbo import TonboStore
+from fabric.state.opened import Keys, opened
 from fabric.testing.operators import Kept
 from tests.support.disk import mounted
 
@@ -266,6 +275,60 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
             numbers(store)
         with pytest.raises(StorageError, match=f"{path} {said}"):
             store.take(hashes(100))
+
+
+@pytest.mark.parametrize("order", ["hash", "time"])
+def test_keys_of_a_snapshot_are_found_where_they_are(
+    order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+    decode = run_files._decoded
+    monkeypatch.setattr(
+        run_files, "_decoded", lambda block: decoded.append(len(block)) or decode(block)
+    )
+    store, n = open_column_store("arrow", SCHEMA, tmp_path / "store", order=order), 3 * 65_536
+    there = hashes(n)
+    for generation, begin in ((5, 0), (6, n // 3), (6, 2 * n // 3)):
+        own = slice(begin, begin + n // 3)
+        store.put(generation, there[own], np.arange(n)[own] % 7, rows(n).slice(begin, n // 3))
+    store.remove(6, there[n - 2 : n], np.arange(n - 2, n) % 7)
+    store.expire(1)
+    shelf = Kept()
+    store.snapshot().write(shelf)
+    snapshot = opened(shelf, tmp_path / "opened")
+
+    def of(*numbers: int) -> dict[int, list[int]]:
+        decoded.clear()
+        wanted = np.unique(np.append(there[list(numbers)], hashes(50, seed=3)))
+        keys = Keys(rows(0), wanted, np.zeros(0, np.uint16))
+        return {
+            generation: sorted(found.rows.column("n").to_pylist())
+            for generation, found in rows_of_keys(snapshot, store, keys)
+        }
+
+    asked = (1, 2, 7, n // 3 + 1, n - 9, n - 2)  # times 1, 2, 0, 1, 4; the last one was removed
+    wanted = {g: [i for i in asked[:5] if i % 7 and (i < n // 3) == (g == 5)] for g in (5, 6)}
+    assert of(*asked) == wanted
+    assert of(*asked) == wanted
+    assert 0 < len(decoded) <= (6 if order == "time" else 4 * 3)
+    assert of() == {}
+    assert len(decoded) == 0 or order == "hash"
+
+
+def test_a_damaged_block_is_found_before_keys_are_looked_up(tmp_path: Path) -> None:
+    store = open_column_store("arrow", SCHEMA, tmp_path / "store", order="time")
+    store.put(0, hashes(100), np.arange(100), rows(100))
+    shelf = Kept()
+    store.snapshot().write(shelf)
+    (name,) = (each for each in shelf.names() if each.startswith("run-"))
+    keys = Keys(rows(0), np.sort(hashes(2)), np.zeros(0, np.uint16))
+    for at in (40, len(shelf.files[name]) - 5):
+        damaged = bytearray(shelf.files[name].to_pybytes())
+        damaged[at] ^= 64
+        other = Kept({**shelf.files, name: pa.py_buffer(bytes(damaged))})
+        snapshot = opened(other, tmp_path / "opened")
+        with pytest.raises((StorageError, DataError), match="is damaged"):
+            list(rows_of_keys(snapshot, store, keys))
 
 
 @pytest.mark.parametrize("order", ["hash", "time"])

@@ -21,17 +21,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from fabric._cython.kernels.lookup import in_filter
 from fabric.errors import DataError, StorageError
 from fabric.state.backend import SnapshotReader, SnapshotWriter
-from fabric.state.column_stores.contract import Order
-from fabric.state.column_stores.run_index import Index, IndexBuilder, ipc_stream
+from fabric.state.column_stores.contract import Hashes, Order
+from fabric.state.column_stores.run_index import Index, IndexBuilder, filter_of, ipc_stream
 
 BLOCK_ROWS: dict[Order, int] = {"hash": 1 << 16, "time": 1 << 13}
 """Rows of a block at most. A scan by time has a block of each run in memory."""
 _MAGIC = b"FABRICR2"
+_HASHES_ALONE = pa.ipc.IpcReadOptions(included_fields=[0])
 _TRAILER = struct.Struct("<QI8s")
+
+
+Look = Callable[[int], pa.RecordBatch | None]
 
 
 class Blocks(Protocol):
@@ -44,8 +51,9 @@ class Blocks(Protocol):
     def block(self, number: int) -> pa.RecordBatch:
         """The rows of a block: hash and time, then the other columns."""
 
-    def looking(self) -> AbstractContextManager[Callable[[int], pa.RecordBatch]]:
-        """Within it, a block of which a few rows are read: nobody keeps it."""
+    def looking(self, hashes: Hashes) -> AbstractContextManager[Look]:
+        """Within it, a block of which the few rows with `hashes` (sorted) are read: nobody keeps
+        it. None: it has no such row."""
 
     def store(self, out: SnapshotWriter, name: str, content: str) -> None:
         """Put it into a snapshot."""
@@ -83,7 +91,7 @@ class InMemory:
         return self.batches[number]
 
     @contextmanager
-    def looking(self) -> Iterator[Callable[[int], pa.RecordBatch]]:
+    def looking(self, hashes: Hashes) -> Iterator[Look]:
         """See `Blocks.looking`."""
         yield self.batches.__getitem__
 
@@ -101,6 +109,7 @@ class FileBlocks:
         self._path, self._index = path, index
         self._whole = set[int]()
         """Blocks that were compared with their CRC-32 when they were looked at first."""
+        self._filters: dict[int, NDArray[np.uint8]] = {}
         weakref.finalize(self, path.unlink, missing_ok=True)
 
     @property
@@ -111,7 +120,7 @@ class FileBlocks:
     @property
     def nbytes(self) -> int:
         """Memory in use."""
-        return self._index.nbytes
+        return self._index.nbytes + sum(each.nbytes for each in list(self._filters.values()))
 
     def block(self, number: int) -> pa.RecordBatch:
         """See `Blocks.block`."""
@@ -121,14 +130,11 @@ class FileBlocks:
         return _decoded(self._checked(number, data))
 
     @contextmanager
-    def looking(self) -> Iterator[Callable[[int], pa.RecordBatch]]:
+    def looking(self, hashes: Hashes) -> Iterator[Look]:
         """See `Blocks.looking`; of rows by hash, the pages that hold the few rows are read.
 
         Those of one block at a time are in memory, which counts as that of the process.
         """
-        if self._index.order == "time":
-            yield self.block
-            return
         with self._reading(), open(self._path, "rb", buffering=0) as file:
             size, n_bytes = os.fstat(file.fileno()).st_size, self._index.n_bytes
             whole = size >= n_bytes  # reading behind its end would end the process
@@ -137,8 +143,10 @@ class FileBlocks:
             raise self._damaged(size, n_bytes)
         data, before = pa.py_buffer(mapped), (0, 0)
 
-        def look(number: int) -> pa.RecordBatch:
+        def look(number: int) -> pa.RecordBatch | None:
             nonlocal before
+            if not self._may_have(number, hashes):
+                return None
             begin, end = self._index.offsets[number : number + 2].tolist()
             mapped.madvise(mmap.MADV_DONTNEED, before[0], before[1] - before[0])
             before = begin - begin % mmap.PAGESIZE, end
@@ -146,9 +154,33 @@ class FileBlocks:
             if number not in self._whole:
                 self._checked(number, block)
                 self._whole.add(number)
-            return _decoded(block)
+            return _decoded(block) if self._has(number, block, hashes) else None
 
         yield look
+
+    def _may_have(self, number: int, hashes: Hashes) -> bool:
+        """Whether a block may have rows with some of these hashes, by what is in memory.
+
+        The index has no filters of blocks by time, for who works on windows asks for none: each
+        gets one when it is looked at first.
+        """
+        if (known := self._filters.get(number)) is None:
+            return True
+        least, most = (each[number] for each in self._index.minors)
+        ours = hashes[np.searchsorted(hashes, least) : np.searchsorted(hashes, most, "right")]
+        return bool(in_filter(known, ours).any())
+
+    def _has(self, number: int, block: pa.Buffer, hashes: Hashes) -> bool:
+        """Whether a block has rows with some of these hashes; of one by time, it takes no more of
+        it than the column of hashes: it is compressed by itself."""
+        if self._index.order == "hash":
+            return True
+        with pa.ipc.open_stream(block, options=_HASHES_ALONE) as file:
+            stored = file.read_next_batch().column(0).to_numpy()
+        if number not in self._filters:
+            self._filters[number] = filter_of(stored)
+        at = np.minimum(np.searchsorted(hashes, stored), len(hashes) - 1)
+        return bool((hashes[at] == stored).any())
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -206,7 +238,7 @@ class Folder:
         """A file of a snapshot."""
         path = self._path / to
         snapshot.fetch(name, path)
-        return read_blocks(path)
+        return read_blocks(path, name)
 
     def close(self) -> None:
         """Remove the folder, unless snapshots still have files of it."""
@@ -214,12 +246,12 @@ class Folder:
             self._path.rmdir()
 
 
-def read_blocks(path: Path) -> FileBlocks:
-    """Those of a file that was written before; it goes when they do."""
+def read_blocks(path: Path, name: str) -> FileBlocks:
+    """Those of the file `name` of a snapshot, at `path`; it goes when they do."""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            index = _read_index(lambda at, n: os.pread(file.fileno(), n, at), size, path.name)
+            index = _read_index(lambda at, n: os.pread(file.fileno(), n, at), size, name)
     except OSError as error:
         raise StorageError(f"{path} can't be read: {error.strerror}") from error
     return FileBlocks(path, index)

@@ -200,7 +200,7 @@ class IndexBuilder:
         major, minor = places(block, self._order)
         first, last = (int(major[0]), int(minor[0])), (int(major[-1]), int(minor[-1]))
         self._rows.append((len(block), *first, *last, int(minor.min()), int(minor.max())))
-        self._filters.append(_filter(major) if self._order == "hash" else np.zeros(0, np.uint8))
+        self._filters.append(filter_of(major) if self._order == "hash" else np.zeros(0, np.uint8))
         self._ends.append(self._ends[-1] + n_bytes)
         self._crcs.append(crc)
 
@@ -238,7 +238,8 @@ def _overlap(least: U64, most: U64, span: Span) -> NDArray[np.bool_]:
     return found
 
 
-def _filter(hashes: Hashes) -> NDArray[np.uint8]:
+def filter_of(hashes: Hashes) -> NDArray[np.uint8]:
+    """That of a block with these hashes."""
     bits = np.zeros(-(-len(hashes) * FILTER_BITS // 8), np.uint8)
     add_to_filter(bits, hashes)
     return bits

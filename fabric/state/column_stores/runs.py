@@ -266,14 +266,17 @@ def rows_of_keys(
 
     def listed() -> list[tuple[int, Run]]:
         def blocks(content: str) -> Blocks:
-            return snapshot.of_file(_file(content), read_blocks, is_checked=True)
+            name = _file(content)
+            return snapshot.of_file(name, lambda path: read_blocks(path, name), is_checked=True)
 
         return list(_runs_of(snapshot, store, ALL_HASHES, blocks))
 
-    asked = Asked(keys.hashes)
+    asked, parts = Asked(keys.hashes), dict[int, list[pa.RecordBatch]]()
     for generation, run in snapshot.once("runs", listed):
-        for rows in asked.find(run)[1]:
-            yield generation, found(rows, store.schema.names)
+        parts.setdefault(generation, []).extend(asked.find(run)[1])
+    for generation, some in parts.items():
+        if some:
+            yield generation, found(pa.concat_batches(some), store.schema.names)
 
 
 def _runs_of(

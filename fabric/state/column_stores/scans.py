@@ -138,9 +138,11 @@ class Asked:
             return numbers, parts
         hashes = self._hashes[maybe]
         times = None if self._times is None else self._times[maybe]
-        with run.blocks.looking() as look:
+        with run.blocks.looking(hashes) as look:
             for block in run.index.blocks_among(hashes).tolist():
-                rows, begin = look(block), run.index.start(block)
+                if (rows := look(block)) is None:
+                    continue
+                begin = run.index.start(block)
                 at = _positions(run, begin, rows, hashes, times)
                 if len(at):
                     parts.append(rows.take(pa.array(at)))
