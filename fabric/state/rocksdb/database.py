@@ -97,6 +97,7 @@ def open_for_reading(folder: Path) -> Any:
         raise StorageError(damaged(folder, "CURRENT is missing"))
     try:
         own = options(cache=_cache_for_reading())
+        own.set_allow_mmap_reads(True)  # a look-up takes half the time of one that copies blocks
         return Rdict(str(folder), options=own, access_type=AccessType.read_only(False))
     except Exception as error:  # rocksdict raises bare Exception
         raise StorageError(damaged(folder, error)) from error
