@@ -192,6 +192,11 @@ class OpenedSnapshot:
         """One of the parts that it was joined of."""
         return OpenedSnapshot(self._held, f"{self._prefix}{name}.")
 
+    @property
+    def key_groups(self) -> range:
+        """See `SnapshotReader.key_groups`."""
+        return self._held.reader.key_groups
+
     def names(self) -> list[str]:
         """See `SnapshotReader.names`."""
         front = self._prefix

@@ -119,9 +119,7 @@ class KeyedOperator(Operator):
         """The groups of our key groups."""
         self._take(snapshots, key_groups, key_groups)
 
-    def _take(
-        self, snapshots: Sequence[SnapshotReader], key_groups: range, wanted: Wanted
-    ) -> None:
+    def _take(self, snapshots: Sequence[SnapshotReader], key_groups: range, wanted: Wanted) -> None:
         self._times = restored_times(snapshots, key_groups, self._ttl)
         self._load(list(self._deltas.restored(snapshots, wanted)))
         self._below.restore(snapshots, wanted)

@@ -122,9 +122,7 @@ class WindowOperator(Operator):
         """The groups of our key groups."""
         self._take(snapshots, key_groups, key_groups)
 
-    def _take(
-        self, snapshots: Sequence[SnapshotReader], key_groups: range, wanted: Wanted
-    ) -> None:
+    def _take(self, snapshots: Sequence[SnapshotReader], key_groups: range, wanted: Wanted) -> None:
         self.ends.restore(GroupTimes.restored(snapshots, _TIME, key_groups, BEGINNING))
         self.restored_facts(snapshots, key_groups)
         self.state.restore(snapshots, wanted)
