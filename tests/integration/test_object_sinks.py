@@ -23,6 +23,7 @@ from fabric.object_store import PART_BYTES
 from fabric.plan.targets import FileMode, FileTarget
 from tests.support.buckets import Crash, crash_at, keys, put, unfinished, url_of
 from tests.support.local import local_fabric
+from tests.support.wait import wait_until
 
 N_ROWS = 1_000
 ROWS = pa.table({"id": range(N_ROWS), "k": [f"k{n % 3}" for n in range(N_ROWS)]})
@@ -130,6 +131,21 @@ def test_a_failed_write_leaves_nothing(bucket: Path) -> None:
             rows.write_parquet(url_of(bucket, "old"), mode="overwrite")
     assert keys(bucket) == ["old/a.parquet"]
     assert not unfinished(bucket)
+
+
+def test_a_cancelled_write_leaves_nothing(bucket: Path) -> None:
+    rows = pa.table({"id": pa.array(range(2_000_000))})
+    with fabric.connect() as session:
+        many = session.read_arrow(rows)
+        for _ in range(6):
+            many = many.union(many)
+        for place in ("out", "one.arrow"):
+            job = many.write_ipc(url_of(bucket, place), wait=False)
+            while not unfinished(bucket):
+                assert job.state in ("queued", "running")
+            assert job.cancel().state == "cancelled"
+            wait_until(lambda: not unfinished(bucket), 60)
+            assert keys(bucket) == []
 
 
 def test_agents_write(bucket: Path) -> None:
