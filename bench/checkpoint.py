@@ -17,6 +17,7 @@ new_mb           what a checkpoint added to the folder; total_mb: what it holds
 dip              1 - rows/s while one was under way ÷ rows/s between them, medians
 read_dip         1 - rows/s while the state of `READ_KEYS` keys, other ones each time, is read ten
                  times a second ÷ rows/s while it is not, medians; read_ms: the median of a read
+poll_dip         the same while the same keys are read each time, as by a page that shows them
 folder_ratio     the folder of the job ÷ (checkpoints kept x bytes of one)
 restore_s        from the loss of an agent until rows flow again, restore_mb_s its state over that
 
@@ -203,30 +204,31 @@ class CheckpointRun:
         """What the stream does while its state is read, and while it is not, by turns."""
         state = self._job.state(self._path, self._state)
         step = self._case.rows // READ_KEYS
-        spans: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-        reads = list[float]()
-        for turn in range(2 * READ_TURNS):
-            is_read = turn % 2 == 0
+        spans: dict[str, list[tuple[float, float]]] = {"read": [], "poll": [], "": []}
+        took: dict[str, list[float]] = {what: [] for what in spans}
+        for what in READ_TURNS * list(spans):
             begun, end_s = time.time(), time.monotonic() + READ_S
             while (began_s := time.monotonic()) < end_s:
-                if is_read:  # other keys each time, or answers would be remembered
-                    keys = range(len(reads) % step, self._case.rows, step)[:READ_KEYS]
+                if what:
+                    first = len(took[what]) % step if what == "read" else 0
+                    keys = range(first, self._case.rows, step)[:READ_KEYS]
                     found = state.get_many({"k": keys}).num_rows
                     if found != len(keys):
                         raise BenchError(f"{found} of {len(keys)} keys have a state")
-                    reads.append(time.monotonic() - began_s)
+                    took[what].append(time.monotonic() - began_s)
                 time.sleep(max(0.0, 0.1 - (time.monotonic() - began_s)))
-            spans[is_read].append((begun, time.time()))
+            spans[what].append((begun, time.time()))
         ticks = _ticks(self._progress)
         rates = {
-            is_read: statistics.median(_rate(ticks, *span) for span in each)
-            for is_read, each in spans.items()
+            what: statistics.median(_rate(ticks, *span) for span in each)
+            for what, each in spans.items()
         }
-        return {
-            "read_dip": round(1 - rates[True] / rates[False], 3),
-            "reads_s": round(len(reads) / (READ_TURNS * READ_S), 1),
-            "read_ms": round(1000 * statistics.median(reads), 1),
-        }
+        found_out = {}
+        for what in ("read", "poll"):
+            found_out[f"{what}_dip"] = round(1 - rates[what] / rates[""], 3)
+            found_out[f"{what}s_s"] = round(len(took[what]) / (READ_TURNS * READ_S), 1)
+            found_out[f"{what}_ms"] = round(1000 * statistics.median(took[what]), 1)
+        return found_out
 
     def _lose(self) -> float:
         """Kill an agent, start it anew, and wait for its rows."""
