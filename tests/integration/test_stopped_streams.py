@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 
@@ -39,6 +40,18 @@ def counted(session: Session, n_rows: int = N_ROWS, rows_per_s: int = 0) -> Data
         n_rows=n_rows, n_splits=2, n_keys=20, rows_per_s=rows_per_s, session=session
     )
     return made.with_watermark("ts", "1 second").group_by("key").window("1 hour").count()
+
+
+def in_two_levels(session: Session, rows_per_s: int = 0) -> DataFrame:
+    """Windows of keys, and of keys with something beside them; the rows of both by such keys."""
+    made = streams.generator(
+        n_rows=N_ROWS, n_splits=2, n_keys=200, seed=3, rows_per_s=rows_per_s, session=session,
+        start=datetime(2024, 5, 1, tzinfo=UTC),
+    )  # fmt: skip
+    timed = made.with_watermark("ts", "1 ms")
+    inner = timed.group_by("key").window("20 ms").agg(n=fabric.count())
+    outer = inner.with_columns(odd=fabric.col("n") % 2).group_by("key", "odd")
+    return outer.window("1 second").agg(n=fabric.col("n").sum())
 
 
 def begun(session: Session, out: Path, name: str | None = "clicks") -> fabric.Job:
@@ -215,3 +228,18 @@ def test_a_stream_on_agents(
         assert "clicks" not in [one.name for one in session.streams()]
         counted(session).write_stream(tmp_path / "anew", name="clicks").wait()
         assert total(tmp_path / "anew") == N_ROWS
+
+
+def test_a_step_by_more_keys_goes_on_with_what_is_its_own(session: Session, tmp_path: Path) -> None:
+    """Its rows were where the fewer keys said, and its state came back where all of them say."""
+    wanted = in_two_levels(session, rows_per_s=2_000).to_arrow()
+    out = tmp_path / "out"
+    frame = in_two_levels(session, rows_per_s=2_000)
+    job = frame.write_stream(out, name="levels", parallelism=2)
+    wait_until(lambda: n_read(job) > N_ROWS // 4, 60)
+    job.stop()
+    assert n_read(job) < N_ROWS
+    frame.write_stream(out, name="levels", parallelism=2).wait(60)
+    found = fabric.read_parquet(out).to_arrow().select(wanted.column_names)
+    by = [(name, "ascending") for name in wanted.column_names]
+    assert found.sort_by(by).to_pylist() == wanted.sort_by(by).to_pylist()

@@ -5,7 +5,8 @@
                             X
 
 One job: rows with equal keys in one task, by an exchange or where they are already; a table that a
-stream looks things up in, whole in every task. Steps are over columns (`columns.py`).
+stream looks things up in, whole in every task. Steps are over columns (`columns.py`). Rows that are
+where some of the keys say are sent on: state is filed, and restored, by the hash of all keys.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
     """The step over `flow`, in `n` tasks where it needs an exchange; without keys in one."""
     refuse_broadcast(flow)
     names = [output_name(key) for key in node.keys]
-    if names and (flow.has_together(names) or (flow.n == 1 and n == 1)):
+    together = flow.keys is not None and [name for name, _ in flow.keys] == names
+    if names and (together or (flow.n == 1 and n == 1)):
         sent = flow
     else:
         sent = group_by(draft, flow, node.keys, n, at=node.path)

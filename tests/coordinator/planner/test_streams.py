@@ -20,7 +20,7 @@ from fabric.coordinator.planner.stages import StageGraph, graph_text, may_skip_a
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
-from fabric.plan.event_windows import Tumbling
+from fabric.plan.event_windows import Global, Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -182,16 +182,24 @@ def test_with_one_task_a_stream_is_one_chain() -> None:
     assert graph.stages[0].kind == "chain"
 
 
-def test_a_keyed_step_exchanges_by_its_keys_and_later_ones_stay() -> None:
-    busiest = TopN(BY_MINUTE, (K, END), (SortKey(N, True),), 1, closes="window_end")
-    graph = plan(Sink(busiest, OUT))
+def test_a_keyed_step_exchanges_by_its_keys_and_later_ones_of_the_same_stay() -> None:
+    totals = StreamAggregate(BY_MINUTE, (K,), (Alias(Agg("sum", N), "all"),), Global())
+    graph = plan(Sink(Changes(totals), OUT))
     assert [kinds(stage.root) for stage in graph.stages] == [
         ["StreamScan", "Watermark"],
-        ["StageInput", "StreamAggregate", "TopN", "Sink"],
+        ["StageInput", "StreamAggregate", "Select", "StreamAggregate", "Changes", "Sink"],
     ]
     edge = graph.edges[0]
     assert (edge.kind, edge.keys, edge.mode, edge.n_partitions) == ("hash", ("k",), "pipelined", 2)
     assert edge.schema.names == ["ts", "k", WATERMARK]
+
+
+def test_a_step_by_more_keys_has_an_exchange_of_its_own() -> None:
+    """State is filed by the hash of all keys: a restored task had that of other tasks' rows."""
+    busiest = TopN(BY_MINUTE, (K, END), (SortKey(N, True),), 1, closes="window_end")
+    graph = plan(Sink(busiest, OUT))
+    edges = [(edge.kind, edge.keys) for edge in graph.edges if not edge.is_result]
+    assert edges == [("hash", ("k",)), ("hash", ("k", "window_end"))]
 
 
 def test_without_keys_rows_are_gathered() -> None:
@@ -338,7 +346,7 @@ def test_deduplicated_rows_keep_their_watermark_only_when_they_pass_at_once() ->
     for step, keeps in (
         (Deduplicate(TIMED, (K,)), True), (closing, True), (last, False), (earliest, False),
     ):  # fmt: skip
-        counted = StreamAggregate(step, (K,), COUNT, WINDOW, "ts")
+        counted = StreamAggregate(step, (K,), COUNT, WINDOW, "ts" if keeps else "window_end")
         made = of(plan(Sink(counted, OUT), parallelism=1), Deduplicate)
         assert isinstance(made, Deduplicate)
         assert made.rows is keeps
