@@ -182,7 +182,7 @@ class GroupTimes:
                 [[snapshot.key_groups.stop, said]] if isinstance(said, int) else said
             ):
                 if max(begin, key_groups.start) < min(stop, key_groups.stop):
-                    found.append((stop, time_us))
+                    found.append((min(stop, key_groups.stop), time_us))
                 begin = stop
         if not found:
             return cls(default)

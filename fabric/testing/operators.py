@@ -299,7 +299,8 @@ def run_rescaled(
             operator.restore(states, key_groups(i, n_tasks))
         begin, end = (len(steps) * at // len(tasks) for at in (turn, turn + 1))
         came: list[list[Step]] = [[] for _ in operators]
-        sent = [*in_flight, *_last(Until, steps[:begin])] if in_flight else []
+        told = _last(Until, steps[:begin]) if turn + 1 == len(tasks) else []
+        sent = [*in_flight, *told]  # before, a watermark is still on its way
         in_flight = []
         for number, step in enumerate([*_last(Clock, steps[:begin]), *sent, *steps[begin:end]]):
             for task, share in _routed(step, n_tasks, keys, splits, number):

@@ -40,7 +40,8 @@ def slow_totals(session: Session, n_rows: int = N_ROWS) -> DataFrame:
 
 
 def slow_windows(session: Session, n_rows: int, rate: int = RATE) -> DataFrame:
-    """Rows by the last digit of their key, in windows that slide; behind the same slow step."""
+    """Rows by the last digit of their key, which a table has, in windows that slide; behind the
+    same slow step."""
     source = streams.generator(
         n_rows=n_rows, n_keys=N_KEYS, n_splits=N_SPLITS, seed=5, start=START, disorder="20 ms",
         rows_per_s=rate, session=session,
@@ -56,8 +57,9 @@ def slow_windows(session: Session, n_rows: int, rate: int = RATE) -> DataFrame:
     schema = {"key": "int64", "ts": source.schema.field("ts").type}
     timed = source.with_watermark("ts", "30 ms")
     slow = timed.process(Slow(), keys="key", schema=schema, time="ts")
-    digits = slow.select((col("key") % 10).alias("digit"), "ts")
-    return digits.group_by("digit").window("2 seconds", slide="100 ms").agg(n=count())
+    digits = pa.table({"key": range(N_KEYS), "digit": [key % 10 for key in range(N_KEYS)]})
+    looked_up = slow.join(session.read_arrow(digits), on="key").select("digit", "ts")
+    return looked_up.group_by("digit").window("2 seconds", slide="100 ms").agg(n=count())
 
 
 def windows_differ(out: Path, n_rows: int) -> list[tuple[object, ...]]:
@@ -113,7 +115,7 @@ def test_embedded_with_another_number_of_tasks(tmp_path: Path, after_s: float) -
 
 def test_windows_with_another_number_of_tasks(tmp_path: Path) -> None:
     """Each task of a checkpoint had come to a time of its own: windows of the others were lost."""
-    n_rows = 100_000
+    n_rows = 130_000
     with fabric.connect(parallelism=4) as session:
         session.checkpoints(interval_s=0.3, unaligned_after_s=0, folder=tmp_path / "checkpoints")
         frame = slow_windows(session, n_rows)

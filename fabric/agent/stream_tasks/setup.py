@@ -185,11 +185,13 @@ class StreamAttempt:
 
     def _read_tables(self, chain: Chain | SlotChain) -> None:
         """What lies whole beside the stream is read first, by every attempt anew."""
+        chain.replaying = True  # nothing is complete by that, and nobody takes what comes out
         for edge, batch in self._inputs.complete():
             if batch is None:
                 chain.on_end(edge)
             else:
                 chain.on_batch(edge, batch)
+        chain.replaying = False
 
 
 def _unreadable_side(top: Node) -> str:

@@ -88,8 +88,8 @@ class Deduplicate(Groups):
         stream.check_append_only("deduplicate")
         self.check_waits(stream)
         keys = tuple(kept_names(self.keys).values())
-        found: Stream = replace(stream, split=False, changes=self.changes_results, keys=keys)
-        return found
+        after = self.rows_after(stream)
+        return replace(after, split=False, changes=self.changes_results, keys=keys)
 
     def text(self) -> str:
         """``.deduplicate("id")``."""

@@ -103,6 +103,15 @@ class Groups(Unary):
                 "without a window of event time no row is late; leave lateness and late out"
             )
 
+    def rows_after(self, stream: Stream) -> Stream:
+        """Of rows that it puts out with the columns they came with: those that come when their
+        group is complete are as old as that."""
+        if not self.closes or self.gives_rows:
+            return stream
+        names = kept_names(self.keys)
+        closed = (end for end in sorted(stream.ends) if names.get(end) == self.closes)
+        return replace(stream, time=next(closed))
+
     def waiting_text(self) -> list[str]:
         """Arguments of the step."""
         parts = [f"lateness={lengths_text(self.lateness_us)}"] if self.lateness_us else []

@@ -80,8 +80,7 @@ class TopN(Groups):
         (stream,) = below
         stream.check_append_only("top_n")
         self.check_waits(stream)
-        found: Stream = replace(stream, split=False, changes=self.changes_results)
-        return found
+        return replace(self.rows_after(stream), split=False, changes=self.changes_results)
 
     def text(self) -> str:
         """``.top_n(3, by=col("price").desc(), keys="shop")``."""
