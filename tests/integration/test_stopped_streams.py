@@ -51,7 +51,7 @@ def in_two_levels(session: Session, rows_per_s: int = 0) -> DataFrame:
     timed = made.with_watermark("ts", "1 ms")
     inner = timed.group_by("key").window("20 ms").agg(n=fabric.count())
     outer = inner.with_columns(odd=fabric.col("n") % 2).group_by("key", "odd")
-    return outer.window("1 second").agg(n=fabric.col("n").sum())
+    return outer.window("1 hour").agg(n=fabric.col("n").sum())
 
 
 def begun(session: Session, out: Path, name: str | None = "clicks") -> fabric.Job:
