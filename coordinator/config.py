@@ -17,7 +17,7 @@ from fabric.control.control_pb2 import SubmitRequest
 from fabric.coordinator.planner.placement import POLICIES, Policy
 from fabric.errors import ConfigError
 from fabric.io import places
-from fabric.object_store import ObjectUrl, is_object_url
+from fabric.object_urls import ObjectUrl, is_object_url
 from fabric.plan.bounds import LATENCY_US_MAX
 from fabric.plan_rules import PlanRules
 from fabric.settings import load

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from fabric.errors import ConfigError, StorageError
-from fabric.object_store import ObjectUrl, is_object_url
+from fabric.object_urls import ObjectUrl, is_object_url
 from fabric.values import (
     ByteSize,
     Folders,

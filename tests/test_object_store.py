@@ -14,7 +14,8 @@ from fabric import object_store
 from fabric.checkpoint.object_names import ObjectName
 from fabric.checkpoint.object_storage import ObjectStorage
 from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
-from fabric.object_store import Bucket, ObjectUrl, is_object_url
+from fabric.object_store import Bucket
+from fabric.object_urls import ObjectUrl, is_object_url
 from tests.checkpoint.test_pointer import manifest
 from tests.support.answers import Answer, Answers, answering, refusal
 

@@ -143,7 +143,7 @@ def export(
     from fabric.checkpoint.places import shown
     from fabric.checkpoint.savepoints import Savepoints
     from fabric.errors import ConfigError
-    from fabric.object_store import is_object_url
+    from fabric.object_urls import is_object_url
 
     found = _found(name, folder, connect, token)
     assert found.folder is not None  # it was loaded
@@ -233,7 +233,7 @@ def _of(folder: Path) -> Savepoints | ObjectSavepoints:
 def existing(folder: Path) -> Path:
     """A folder that somebody names, with its whole path; `NotFoundError`: it is not there."""
     from fabric.errors import NotFoundError
-    from fabric.object_store import is_object_url
+    from fabric.object_urls import is_object_url
 
     if is_object_url(folder):
         return folder
@@ -262,7 +262,7 @@ def _found(name: str, folder: Path | None, connect: str, token: str) -> Savepoin
     from fabric.checkpoint.savepoints import Savepoints
     from fabric.control import control_pb2 as pb
     from fabric.errors import NotFoundError
-    from fabric.object_store import is_object_url
+    from fabric.object_urls import is_object_url
 
     if Path(name).is_absolute():
         return Savepoints(Path(name).parent).load(name)

@@ -29,7 +29,7 @@ from fabric.io.postgres.access import parameters_of
 from fabric.io.postgres.table import check_name as check_identifier
 from fabric.io.sinks import encoders
 from fabric.io.sinks.encoders import OPTIONS, check_options
-from fabric.object_store import is_object_url, split_url
+from fabric.object_urls import is_object_url, split_url
 from fabric.plan.faults import quoted
 from fabric.plan.nodes import Node
 from fabric.plan.places import FileFormat, RowFormat

@@ -44,7 +44,7 @@ from fabric.ids import new_id
 from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles
 from fabric.io.sinks.live import Feed, opened
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.plan.nodes import Plan
 from fabric.plan.stream_facts import is_endless
 from fabric.plan.targets import LiveTarget

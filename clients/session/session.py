@@ -28,7 +28,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.ids import new_id
-from fabric.object_store import ObjectUrl, is_object_url
+from fabric.object_urls import ObjectUrl, is_object_url
 from fabric.plan.nodes import Plan, Scan
 from fabric.plan.stream_facts import drops_late, is_endless
 from fabric.values import ByteSize, unreachable_folder

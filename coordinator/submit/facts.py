@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from fabric.control.control_pb2 import DatasetLocation
 from fabric.control.datasets import is_live
 from fabric.coordinator.planner.estimate import scan_rows
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Aggregate, Join, Node, Scan, StreamScan
 from fabric.plan.sources import DatasetSource, FileSource, MemorySource, Split

@@ -19,7 +19,7 @@ from fabric.coordinator.submit.guard import placed
 from fabric.coordinator.submit.splits import Surroundings
 from fabric.errors import ConfigError, PlanError
 from fabric.ids import check_name
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.plan.nodes import Exchange, Plan, Sink
 from fabric.plan.schema import schema_of
 from fabric.plan.stream_facts import stream_of

@@ -19,7 +19,8 @@ from fabric.checkpoint.object_savepoints import ObjectSavepoints
 from fabric.checkpoint.object_storage import ObjectStorage
 from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
-from fabric.object_store import Bucket, ObjectUrl, is_object_url
+from fabric.object_store import Bucket
+from fabric.object_urls import ObjectUrl, is_object_url
 
 Storage = FolderStorage | ObjectStorage
 Place = str | os.PathLike[str]

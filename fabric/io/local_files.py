@@ -26,7 +26,7 @@ from fabric import failpoints
 from fabric.cancellation import check_wanted
 from fabric.errors import DataError, FabricError, NotFoundError, StorageError
 from fabric.io import object_files, places
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 PACKINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}

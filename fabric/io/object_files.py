@@ -26,15 +26,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric.errors import CancelledError, NotFoundError
-from fabric.object_store import (
-    PART_BYTES,
-    PARTS_AT_ONCE,
-    SCHEMES,
-    Bucket,
-    ObjectFacts,
-    is_object_url,
-    split_url,
-)
+from fabric.object_store import PART_BYTES, PARTS_AT_ONCE, Bucket, ObjectFacts
+from fabric.object_urls import SCHEMES, is_object_url, split_url
 
 if TYPE_CHECKING:
     from obstore import WritableFile

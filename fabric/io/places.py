@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fabric.errors import PlanError
-from fabric.object_store import ObjectUrl, is_object_url, split_url
+from fabric.object_urls import ObjectUrl, is_object_url, split_url
 from fabric.plan_rules import PlanRules, place_of
 
 _SYSTEM = ("/proc", "/sys")

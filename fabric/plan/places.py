@@ -43,6 +43,26 @@ class Place(ABC):
         """The call that reads or writes it, as a user would write it."""
 
 
+class StreamPlace(Place):
+    """A source of a stream."""
+
+    __slots__ = ()
+
+    FINDS_SPLITS: ClassVar[bool] = False
+    """Whether splits may come while it is read."""
+    MAY_CHANGE: ClassVar[tuple[str, ...]] = ()
+    """The settings with which a later program may differ and still go on from its positions."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no end of its own."""
+        return True
+
+    def side_schemas(self) -> Mapping[str, pa.Schema]:
+        """What can't be read, if that goes aside, by tag."""
+        return {}
+
+
 @dataclass(frozen=True, slots=True)
 class RowFormat:
     """How one row, or its key, is written as bytes.

@@ -22,6 +22,7 @@ from fabric.plan.places import (
     Place,
     RowFormat,
     Settings,
+    StreamPlace,
     argument,
     given,
 )
@@ -128,28 +129,8 @@ Source = FileSource | MemorySource | DatasetSource | FlightSource
 """Whatever a scan can read."""
 
 
-class _StreamPlace(Place):
-    """A source of a stream."""
-
-    __slots__ = ()
-
-    FINDS_SPLITS: ClassVar[bool] = False
-    """Whether splits may come while it is read."""
-    MAY_CHANGE: ClassVar[tuple[str, ...]] = ()
-    """The settings with which a later program may differ and still go on from its positions."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has no end of its own."""
-        return True
-
-    def side_schemas(self) -> Mapping[str, pa.Schema]:
-        """What can't be read, if that goes aside, by tag."""
-        return {}
-
-
 @dataclass(frozen=True, slots=True)
-class GeneratorStream(_StreamPlace):
+class GeneratorStream(StreamPlace):
     """Made-up rows (split, row, key, value, ts), for ever the same by (seed, split, row).
 
     `rows_per_s` and `n_rows` count over all splits; 0: as fast as they are read, and without end.
@@ -186,7 +167,7 @@ class GeneratorStream(_StreamPlace):
 
 
 @dataclass(frozen=True, slots=True)
-class NexmarkStream(_StreamPlace):
+class NexmarkStream(StreamPlace):
     """Nexmark's auctions: of 50 events 1 person, 3 auctions, 46 bids, the same by (seed, number).
 
     `table` "event" is all three as nullable structs, any other only its own rows. `events_per_s`
@@ -223,7 +204,7 @@ class NexmarkStream(_StreamPlace):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayStream(_StreamPlace):
+class ReplayStream(StreamPlace):
     """The rows of a bounded source by growing `order_by`, once; nulls come last.
 
     One split for each value of the column `split_by`, else, `by_file`, one for each file (which
@@ -253,7 +234,7 @@ class ReplayStream(_StreamPlace):
 
 
 @dataclass(frozen=True, slots=True)
-class FollowedFiles(_StreamPlace):
+class FollowedFiles(StreamPlace):
     """The files of the folder `path` as they come, each once; or one file that `grows`, by lines.
 
     A file is there at once, whole, by a rename; names that begin with "." or "_" are passed over.
@@ -300,7 +281,7 @@ class FollowedFiles(_StreamPlace):
 
 
 @dataclass(frozen=True, slots=True)
-class FlightStream(_StreamPlace):
+class FlightStream(StreamPlace):
     """What clients put to ``["stream", name]`` of any agent.
 
     A message is acknowledged when it was `received`, or once a `checkpoint` holds it: then a client
@@ -325,7 +306,7 @@ class FlightStream(_StreamPlace):
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaStream(_StreamPlace):
+class KafkaStream(StreamPlace):
     """The records of Kafka topics; a split is a partition, named ``topic-partition``.
 
     Either `topics` are given, or `pattern`, a regular expression for whole topic names. `start` is
@@ -398,7 +379,7 @@ StreamSource = (
 )
 """Whatever a stream can be read from."""
 SOURCES: tuple[type[Place], ...] = get_args(Source)
-STREAM_SOURCES: tuple[type[_StreamPlace], ...] = get_args(StreamSource)
+STREAM_SOURCES: tuple[type[StreamPlace], ...] = get_args(StreamSource)
 
 
 @dataclass(frozen=True, slots=True)

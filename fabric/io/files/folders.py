@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fabric.errors import NotFoundError, PlanError, StorageError
 from fabric.io import local_files, object_files, places
-from fabric.object_store import is_object_url, split_url
+from fabric.object_urls import is_object_url, split_url
 from fabric.values import scheme_of, unreachable
 
 _PACKED = ("", *local_files.PACKINGS)

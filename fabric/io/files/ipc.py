@@ -20,7 +20,7 @@ import pyarrow as pa
 from fabric.io import local_files
 from fabric.io.files import Given, Unit
 from fabric.io.local_files import reading
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 
 OPTIONS: dict[str, type] = {}
 """Reader options: none."""

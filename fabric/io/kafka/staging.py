@@ -24,7 +24,7 @@ from fabric.errors import ConfigError, DataError, StorageError
 from fabric.ids import TaskId
 from fabric.io.local_files import writing
 from fabric.io.sinks.stream_folders import synced
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.plan.targets import KafkaTarget
 
 GATHERED_ROWS, GATHERED_BYTES = 16_384, 4 << 20

@@ -31,7 +31,7 @@ from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter, whole_or_none
 from fabric.io.sinks.stream_folders import check_above, synced
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.plan.targets import FileTarget
 
 

@@ -34,7 +34,8 @@ from fabric.io.sinks.encoders import ENDINGS
 from fabric.io.sinks.overwrite import foreign_keys
 from fabric.io.sinks.parts import Parts, Shape
 from fabric.io.sinks.protocol import Handle, SinkWriter, grouped, whole_or_none
-from fabric.object_store import Bucket, split_url
+from fabric.object_store import Bucket
+from fabric.object_urls import split_url
 from fabric.plan.targets import FileTarget
 
 _BEGUN, _SUCCESS = "begun", "_SUCCESS"

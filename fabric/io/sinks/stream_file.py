@@ -57,7 +57,7 @@ from fabric.io.sinks.stream_folders import (
     task_name,
     write_whole,
 )
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.plan.targets import StreamFileTarget
 
 

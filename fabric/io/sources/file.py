@@ -21,7 +21,7 @@ from fabric.io.files.statistics import Known, pruning_filter
 from fabric.io.local_files import first_line, reading
 from fabric.io.read_threads import outside
 from fabric.io.schemas import checked_schema, difference, filled, merged, texts_for_nulls
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.plan.expr import Expr
 from fabric.plan.places import OptionValue
 from fabric.plan.sources import FileSource, Split

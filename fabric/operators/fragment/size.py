@@ -18,7 +18,7 @@ from fabric.io.files import ipc
 from fabric.io.files.statistics import magnitude
 from fabric.io.read_threads import called
 from fabric.io.sources.file import is_plain
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.operators.fragment.session import Inputs, StoredRows, n_rows_of
 from fabric.plan.nodes import Aggregate, Explode, Filter, Join, Limit, Node, Scan, StageInput
 from fabric.plan.sources import FileSource, MemorySource, Split

@@ -21,7 +21,7 @@ from fabric.io import sources
 from fabric.io.files import parquet
 from fabric.io.files.folders import ENDINGS
 from fabric.io.files.hive import folder_of, useful, values_of
-from fabric.object_store import is_object_url
+from fabric.object_urls import is_object_url
 from fabric.plan.expr import Call, Column, Expr, Literal
 from fabric.plan.sources import FileSource
 
