@@ -68,7 +68,9 @@ def test_an_owner_of_a_dataset_at(
 ) -> None:
     """Rows go to their owner and to nobody else: the job waits for it, and writes them once."""
     faults = {f"agent {i}": f"{name}:{nth}:{action}" for i in range(N_AGENTS)}
-    patience = {**short, "FABRIC_COORDINATOR_RETRY_S": "1"}  # an agent needs a moment to start
+    patience = {  # an agent needs a moment to start
+        **short, "FABRIC_COORDINATOR_RETRY_S": "1", "FABRIC_COORDINATOR_OWNER_WAIT_S": "45"
+    }  # fmt: skip
     with local_fabric(N_AGENTS, slots=SLOTS, environ=patience, faults=faults) as running:
         ordeal = Ordeal(running, tmp_path, target=dataset("d"))
         ordeal.submit()
