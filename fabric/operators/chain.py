@@ -180,7 +180,7 @@ class Chain:
         """By branch (``""`` where there are none): what no row that still comes out is earlier
         than; `IDLE` while nothing is to come."""
         self.replaying = False
-        """Whether rows come by `on_rows_into`, from before what inputs know of time: it waits."""
+        """While rows in flight are replayed, event time stands still: sources are ahead of them."""
 
     # ---- what comes in
 
@@ -225,8 +225,8 @@ class Chain:
     def on_rows_into(self, path: str, batch: pa.RecordBatch) -> Batches:
         """Push rows through from an input of the step at `path` on, past those below it.
 
-        They were in flight to it over an edge that the plan no longer has. They come to the first
-        input that has their columns: inputs of the same columns are those of a union, alike.
+        They were in flight to it over an edge that the plan no longer has. They go to the first
+        input with their columns; only a union has several of those, and treats them alike.
         """
         return self._pass(into=(path, batch))
 

@@ -20,14 +20,13 @@ from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import DataError, NotFoundError
 from fabric.operators.contract import KeptState, Operator
 from fabric.operators.node_operators import operator_of
-from fabric.operators.snapshots import HASH_SHIFT
 from fabric.operators.streams.accumulators import as_type
 from fabric.plan.nodes import KeyedProcess, Node
 from fabric.plan.nodes.groups import Groups
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 from fabric.state.backend import SnapshotReader
-from fabric.state.opened import Keys, OpenedSnapshot
+from fabric.state.opened import Keys, OpenedSnapshot, group_of
 
 BYTES_AT_ONCE = 64 << 20
 """Files of about so many bytes are restored at once."""
@@ -121,7 +120,8 @@ def key_groups_of(keys: pa.RecordBatch) -> list[int]:
     """The key group of each row; without key columns all are in the first."""
     if not keys.num_columns:
         return [0] * keys.num_rows
-    return [int(each) >> HASH_SHIFT for each in hash_columns(keys.columns)]
+    found: list[int] = group_of(hash_columns(keys.columns)).tolist()
+    return found
 
 
 def keys_as(state: KeptState, keys: pa.Table) -> pa.RecordBatch:

@@ -25,11 +25,18 @@ from numpy.typing import NDArray
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import DataError
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
-from fabric.state.opened import IndexedRows, Keys, OpenedSnapshot, Wanted, as_opened, mapped
+from fabric.state.opened import (
+    HASH_SHIFT,
+    IndexedRows,
+    Keys,
+    OpenedSnapshot,
+    Wanted,
+    as_opened,
+    group_of,
+    mapped,
+)
 
 N_KEY_GROUPS = 1 << 15
-HASH_SHIFT = 49
-"""A key's group is the upper 15 bits of its hash."""
 
 
 def key_groups(task: int, n_tasks: int) -> range:
@@ -111,8 +118,7 @@ def to_ipc(rows: Rows) -> pa.Buffer:
 def with_key_groups(rows: Rows, keys: Sequence[str]) -> Rows:
     """The rows and, last, the key group of each."""
     hashes = hash_columns([rows.column(name) for name in keys])
-    groups = (hashes >> np.uint64(HASH_SHIFT)).astype(np.uint16)
-    return rows.append_column(KEY_GROUP, pa.array(groups))
+    return rows.append_column(KEY_GROUP, pa.array(group_of(hashes)))
 
 
 def unpacked(
@@ -153,11 +159,11 @@ def greatest(snapshots: Sequence[SnapshotReader], fact: str, default: int) -> in
 
 @dataclass(frozen=True, slots=True)
 class GroupTimes:
-    """How far in time each key group has come: equally far, or as far as its old task had.
+    """How far in time each key group has come: all equally far, or each as far as its old task.
 
-    In a checkpoint that was not aligned, tasks have not come equally far. One that goes on with
-    the key groups of several of them has come as far as the one that was furthest behind, or rows
-    in flight to that one were late; but what the others have put out, they have put out.
+    In an unaligned checkpoint tasks have not come equally far. A task that takes over key groups
+    of several old ones goes on from the least of their times, so that no row in flight is late.
+    Key groups that were ahead keep their own time, so that nothing is put out twice.
 
     >>> times = GroupTimes(3, ((10, 3), (20, 7)))
     >>> times.of(lambda: np.array([9, 10, 19], np.uint64) << np.uint64(HASH_SHIFT)).tolist()
@@ -168,13 +174,14 @@ class GroupTimes:
 
     least: int
     by_group: tuple[tuple[int, int], ...] = ()
-    """The first key group after some, and their time; rising. Nothing: all have the least."""
+    """Pairs of a stop and a time, rising: key groups up to that stop have that time. Empty: all
+    have the least."""
 
     @classmethod
     def restored(
         cls, snapshots: Sequence[SnapshotReader], fact: str, key_groups: range, default: int
     ) -> GroupTimes:
-        """What old tasks said of our key groups; `default` where there is no old task."""
+        """The times that old tasks stored for our key groups; `default` where there is none."""
         found: list[tuple[int, int]] = []
         for snapshot in sorted(snapshots, key=lambda each: each.key_groups.start):
             said, begin = _facts(snapshot).get(fact, default), snapshot.key_groups.start
@@ -191,24 +198,22 @@ class GroupTimes:
 
     @property
     def most(self) -> int:
-        """The time of those that are furthest."""
+        """The time of the key groups that are furthest ahead."""
         return max((time_us for _, time_us in self.by_group), default=self.least)
 
     def raised(self, time_us: int) -> GroupTimes:
-        """All come as far as `time_us` at least."""
+        """The same, with no time below `time_us`."""
         if time_us >= self.most:
             return GroupTimes(time_us)
         by_group = tuple((stop, max(each, time_us)) for stop, each in self.by_group)
         return GroupTimes(max(self.least, time_us), by_group)
 
     def of(self, hashes: Callable[[], NDArray[np.uint64]]) -> NDArray[np.int64] | np.int64:
-        """The time of each row's key group, by the hashes of their keys; one if all have it."""
+        """The time of each row's key group, found by the hash of its keys; one value if equal."""
         if not self.by_group:
             return np.int64(self.least)
         stops, times = np.array(self.by_group, np.int64).T
-        places = np.searchsorted(
-            stops, (hashes() >> np.uint64(HASH_SHIFT)).astype(np.int64), "right"
-        )
+        places = np.searchsorted(stops, group_of(hashes()), "right")
         found: NDArray[np.int64] = times[np.minimum(places, len(times) - 1)]
         return found
 

@@ -30,7 +30,8 @@ from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import InternalError, StorageError
 from fabric.state.backend import SnapshotReader
 
-GROUP_SHIFT = np.uint64(49)
+HASH_SHIFT = 49
+"""A key's group is the upper 15 bits of its hash."""
 Hashes = NDArray[np.uint64]
 Groups = NDArray[np.uint16]
 Asked = tuple[str, bytes]
@@ -81,7 +82,7 @@ Wanted = range | Keys
 
 def group_of(hashes: Hashes) -> Groups:
     """The key group of each hash: its upper 15 bits."""
-    return (hashes >> GROUP_SHIFT).astype(np.uint16)
+    return (hashes >> np.uint64(HASH_SHIFT)).astype(np.uint16)
 
 
 class ByGroup:

@@ -187,7 +187,7 @@ def check_operator(
     abort_at
         The steps at which a failure is tried; None: each.
     behind
-        By how many steps each other task is behind when the number of tasks changes, as at a
+        By how many steps every other task is behind when the number of tasks changes, as at a
         checkpoint that is not aligned: those rows come to the next tasks. Only for results that
         do not depend on whether rows or a watermark come first.
     context

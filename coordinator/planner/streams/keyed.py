@@ -5,8 +5,8 @@
                             X
 
 One job: rows with equal keys in one task, by an exchange or where they are already; a table that a
-stream looks things up in, whole in every task. Steps are over columns (`columns.py`). Rows that are
-where some of the keys say are sent on: state is filed, and restored, by the hash of all keys.
+stream looks things up in, whole in every task. Steps are over columns (`columns.py`). A step by
+more keys than the one below it gets its own exchange, as state is restored by the hash of them all.
 """
 
 from __future__ import annotations

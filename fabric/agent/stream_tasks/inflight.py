@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
 from fabric._cython.kernels.hash import hash_columns
@@ -26,8 +25,9 @@ from fabric.agent.stream_tasks.channels import Recording
 from fabric.checkpoint.manifest import INFLIGHT, Manifest, TaskSnapshot
 from fabric.control import control_pb2 as pb
 from fabric.errors import DataError
-from fabric.operators.snapshots import HASH_SHIFT, key_groups
+from fabric.operators.snapshots import key_groups
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.opened import group_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _own(
 
 
 def _of_groups(batch: pa.RecordBatch, keys: list[str], groups: range) -> pa.RecordBatch:
-    found = hash_columns([batch.column(name) for name in keys]) >> np.uint64(HASH_SHIFT)
+    found = group_of(hash_columns([batch.column(name) for name in keys]))
     return batch.filter(pa.array((found >= groups.start) & (found < groups.stop)))
 
 

@@ -185,7 +185,7 @@ class StreamAttempt:
 
     def _read_tables(self, chain: Chain | SlotChain) -> None:
         """What lies whole beside the stream is read first, by every attempt anew."""
-        chain.replaying = True  # nothing is complete by that, and nobody takes what comes out
+        chain.replaying = True  # no table completes a window: what came out would be lost
         for edge, batch in self._inputs.complete():
             if batch is None:
                 chain.on_end(edge)

@@ -13,23 +13,23 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from fabric.checkpoint.manifest import FINAL
-from fabric.errors import CancelledError, ConfigError, PlanError, StorageError
+from fabric.errors import ConfigError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.local_files import PACKINGS, writing
 from fabric.io.sinks import object_file, overwrite
 from fabric.io.sinks.append import check_appended
-from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
-from fabric.io.sinks.parts import Parts, Shape, check_partition_by
-from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter, whole_or_none
+from fabric.io.sinks.encoders import check_options, check_schema
+from fabric.io.sinks.parts import PartSink, check_partition_by, seen_names
+from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter
 from fabric.io.sinks.stream_folders import check_above, synced
 from fabric.object_urls import is_object_url
 from fabric.plan.targets import FileTarget
@@ -82,40 +82,30 @@ def open_sink(
     return FileSink(target, schema, task)
 
 
-class FileSink(SinkWriter):
+class FileSink(PartSink[Path]):
     """Writes the parts of one task; see `SinkWriter`."""
 
     def __init__(self, target: FileTarget, schema: pa.Schema, task: TaskId) -> None:
-        self._target, self._task = target, task
+        super().__init__(target, schema, task, _packing(target), synced)
+        self._target, self._rows = target, 0
         self._staging = _aside(target.path, task.job, task.stage, "staging")
-        self._rows, self._abandoned = 0, False
-        shape = Shape(
-            target.format, schema, dict(target.options), target.partition_by, _packing(target)
-        )
-        self._parts = Parts(
-            shape, self._name_of, lambda n_bytes, age_s: False, target.rows_max, synced
-        )
         with self._guard():
             self._staging.mkdir(exist_ok=True)
             if not target.partition_by:
                 self._parts.begin()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; on an error nothing is left on disk."""
-        with self._guard():
-            self._parts.write(batch)
+        """See `SinkWriter.write`."""
+        super().write(batch)
         self._rows += batch.num_rows
 
     def prepare(self, checkpoint: int = FINAL) -> bytes:
         """Finish the files and force them to the disk."""
         with self._guard():
             self._parts.close()
-        numbers: dict[str, int] = {}
-        parts = []
-        for folder, path in self._parts.paths:
-            number = numbers[folder] = numbers.get(folder, -1) + 1
-            seen = f"{folder}/{self._part(number)}".lstrip("/")
-            parts.append([path.name, seen, path.stat().st_ino])
+        ours = self._target.mode == "append"  # else all parts there are of this job
+        names = seen_names(self._parts.paths, self._target, self._task, ours=ours)
+        parts = [[path.name, seen, path.stat().st_ino] for path, seen in names]
         facts = {
             "path": str(_place(self._target.path)), "single": self._target.single,
             "mode": self._target.mode, "staging": str(self._staging), "parts": parts,
@@ -125,32 +115,15 @@ class FileSink(SinkWriter):
 
     def abandon(self) -> None:
         """Remove the parts, and the staging folder once it is empty."""
-        self._abandoned = True
-        self._parts.abandon()
+        super().abandon()
         # Other tasks may still have files in there; the last one removes the folder.
         with suppress(OSError):
             self._staging.rmdir()
 
-    @contextmanager
-    def _guard(self) -> Iterator[None]:
-        """`writing`, and an error also removes the parts."""
-        if self._abandoned:
-            raise CancelledError(f"writing {self._target.path} was abandoned")
-        with writing(self._target.path), whole_or_none(self):
-            yield
-
-    def _name_of(self, folder: str, number: int) -> Path:
-        if self._abandoned:
-            raise CancelledError(f"writing {self._target.path} was abandoned")
+    def _place(self, folder: str, number: int) -> Path:
         places.check_unmoved(self._staging)
         self._staging.mkdir(exist_ok=True)  # another attempt may have removed it when empty
         return self._staging / f"{self._task.task:05d}.{self._task.attempt}-{number:04d}"
-
-    def _part(self, number: int) -> str:
-        """The name a part is seen by; of an append no other job ever has the same."""
-        job = f"{self._task.job}.{self._task.stage}-" if self._target.mode == "append" else ""
-        more = f"-{number:04d}" if number or self._target.rows_max else ""
-        return f"part-{job}{self._task.task:05d}{more}.{ENDINGS[self._target.format]}"
 
 
 def publish(handles: Sequence[Handle]) -> None:

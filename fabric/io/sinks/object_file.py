@@ -17,23 +17,21 @@ repeated; what `begun` says was there before is all that an overwriting job remo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
 from fabric.checkpoint.manifest import FINAL
-from fabric.errors import CancelledError, FabricError, NotFoundError, PlanError, StorageError
+from fabric.errors import FabricError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import places
-from fabric.io.local_files import writing
 from fabric.io.object_files import Upload, copy_all, is_there, place_of
 from fabric.io.sinks.append import check_appended
-from fabric.io.sinks.encoders import ENDINGS
 from fabric.io.sinks.overwrite import foreign_keys
-from fabric.io.sinks.parts import Parts, Shape
-from fabric.io.sinks.protocol import Handle, SinkWriter, grouped, whole_or_none
+from fabric.io.sinks.parts import PartSink, seen_names
+from fabric.io.sinks.protocol import Handle, grouped
 from fabric.object_store import Bucket
 from fabric.object_urls import split_url
 from fabric.plan.targets import FileTarget
@@ -73,37 +71,29 @@ def check_place(target: FileTarget, schema: pa.Schema | None) -> None:
         check_appended(target, schema)
 
 
-class ObjectSink(SinkWriter):
+class ObjectSink(PartSink[Upload]):
     """Writes the parts of one task; see `SinkWriter`."""
 
     def __init__(self, target: FileTarget, schema: pa.Schema, task: TaskId, packing: str) -> None:
-        self._target, self._task = target, task
+        super().__init__(target, schema, task, packing)
+        self._target, self._rows = target, 0
         self._staging = _aside(target.path, task.job, task.stage)
-        self._rows, self._abandoned = 0, False
-        shape = Shape(target.format, schema, dict(target.options), target.partition_by, packing)
-        self._parts: Parts[Upload] = Parts(
-            shape, self._name_of, lambda n_bytes, age_s: False, target.rows_max
-        )
         self._empty: Upload | None = None
         with self._guard():
             if not target.partition_by:
                 self._parts.begin()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; on an error nothing is left."""
-        with self._guard():
-            self._parts.write(batch)
+        """See `SinkWriter.write`."""
+        super().write(batch)
         self._rows += batch.num_rows
 
     def prepare(self, checkpoint: int = FINAL) -> bytes:
         """Have all objects there, aside."""
-        numbers: dict[str, int] = {}
-        parts: list[tuple[str, str]] = []
         with self._guard():
             self._parts.close()
-            for folder, upload in self._parts.paths:
-                number = numbers[folder] = numbers.get(folder, -1) + 1
-                parts.append((upload.name, f"{folder}/{self._part(number)}".lstrip("/")))
+            names = seen_names(self._parts.paths, self._target, self._task, ours=True)
+            parts = [(upload.name, seen) for upload, seen in names]
             if not parts:  # so that it can be told later whether this was published
                 self._empty = self._name_of("", 0)
                 self._empty.close()
@@ -117,29 +107,13 @@ class ObjectSink(SinkWriter):
 
     def abandon(self) -> None:
         """Remove the parts."""
-        self._abandoned = True
-        self._parts.abandon()
+        super().abandon()
         if self._empty is not None:
             self._empty.abandon()
 
-    @contextmanager
-    def _guard(self) -> Iterator[None]:
-        if self._abandoned:
-            raise CancelledError(f"writing {self._target.path} was abandoned")
-        with writing(self._target.path), whole_or_none(self):
-            yield
-
-    def _name_of(self, folder: str, number: int) -> Upload:
-        if self._abandoned:
-            raise CancelledError(f"writing {self._target.path} was abandoned")
+    def _place(self, folder: str, number: int) -> Upload:
         places.check_output(self._target.path)
         return Upload(f"{self._staging}/{self._task.task:05d}.{self._task.attempt}-{number:04d}")
-
-    def _part(self, number: int) -> str:
-        """The name a part is seen by; no other job ever has the same."""
-        more = f"-{number:04d}" if number or self._target.rows_max else ""
-        begins = _begins(self._task.job, self._task.stage)
-        return f"{begins}{self._task.task:05d}{more}.{ENDINGS[self._target.format]}"
 
 
 def publish(handles: Sequence[Handle]) -> None:

@@ -29,7 +29,6 @@ import pyarrow as pa
 from fabric import failpoints
 from fabric.checkpoint.manifest import FINAL
 from fabric.errors import (
-    CancelledError,
     FabricError,
     NotFoundError,
     PlanError,
@@ -39,14 +38,13 @@ from fabric.errors import (
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.files.folders import is_hidden
-from fabric.io.local_files import writing
 from fabric.io.object_files import Upload, copy_all, is_there, place_of
 from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.claims import ASIDE, OURS, WAYS
 from fabric.io.sinks.encoders import ENDINGS
-from fabric.io.sinks.parts import Parts, Shape
-from fabric.io.sinks.protocol import Epochs, Handle, SinkStart, SinkWriter, grouped, whole_or_none
-from fabric.io.sinks.stream_folders import task_name
+from fabric.io.sinks.parts import PartSink
+from fabric.io.sinks.protocol import Epochs, Handle, SinkStart, SinkWriter, grouped
+from fabric.io.sinks.stream_folders import file_name, task_name
 from fabric.object_store import Bucket
 from fabric.plan.targets import StreamFileTarget
 
@@ -165,52 +163,31 @@ def open_stream(
     return Epochs(lambda since: Portion(target, schema, task, (start.run, next(numbers))))
 
 
-class Portion(SinkWriter):
+class Portion(PartSink[Upload]):
     """See `SinkWriter`: as many objects as its rows need."""
 
     def __init__(
         self, target: StreamFileTarget, schema: pa.Schema, task: TaskId, place: tuple[int, int]
     ) -> None:
-        self._target, self._task, self._place = target, task, place
+        super().__init__(target, schema, task)
+        self._target, self._of_run = target, place
         self._keys = Keys.of(target.path, task.job, task.stage)
-        shape = Shape(target.format, schema, dict(target.options), target.partition_by)
         self._names: list[str] = []
-        self._parts: Parts[Upload] = Parts(shape, self._name_of, self._is_full, target.roll_rows)
-        self._abandoned = False
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """See `SinkWriter.write`; on an error nothing of the portion is left."""
-        with whole_or_none(self), writing(self._target.path):
-            self._parts.write(batch)
 
     def prepare(self, checkpoint: int = FINAL) -> bytes:
         """See `SinkWriter.prepare`."""
-        with whole_or_none(self), writing(self._target.path):
+        with self._guard():
             self._parts.close()
-        run, number = self._place
+        run, number = self._of_run
         facts = {
             "path": self._target.path, "job": self._task.job, "stage": self._task.stage,
             "task": self._task.task, "run": run, "number": number, "names": self._names,
         }  # fmt: skip
         return Handle("object-stream", facts).encode()
 
-    def abandon(self) -> None:
-        """See `SinkWriter.abandon`."""
-        self._abandoned = True
-        self._parts.abandon()
-
-    def _is_full(self, n_bytes: int, age_s: float) -> bool:
-        target = self._target
-        return bool(
-            (target.roll_bytes and n_bytes >= target.roll_bytes)
-            or (target.roll_s and age_s >= target.roll_s)
-        )
-
-    def _name_of(self, folder: str, number: int) -> Upload:
-        if self._abandoned:
-            raise CancelledError(f"writing {self._target.path} was abandoned")
-        key = f"{task_name(self._task)}-{self._place[0]:06d}-{self._place[1]:06d}"
-        name = f"{folder}/{key}-{number:04d}.{ENDINGS[self._target.format]}".lstrip("/")
+    def _place(self, folder: str, number: int) -> Upload:
+        own = file_name(self._task, self._of_run, number, self._target.format)
+        name = f"{folder}/{own}".lstrip("/")
         self._names.append(name)
         return Upload(f"{self._keys.bucket.url}/{self._keys.working}/{name}")
 

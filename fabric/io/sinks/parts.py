@@ -1,13 +1,16 @@
 """The files that one writer fills: in folders of partition values, rolled when they are full.
 
-One job: `Parts`, and `partitioned`, a batch cut by the values of its partition columns. At most
+One job: `Parts`, `partitioned`, a batch cut by the values of its partition columns, and `PartSink`,
+the writer of a task whose rows all go to parts, in a folder or in an object store. At most
 `OPEN_MAX` files are open; of more partitions than that, those not written to longest are ended and
 go on in another file. What Parquet gathers for row groups counts for all of them together.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,12 +25,16 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import CancelledError, PlanError
+from fabric.ids import TaskId
 from fabric.io.files.folders import is_hidden
 from fabric.io.files.hive import folder_of
+from fabric.io.local_files import writing
 from fabric.io.object_files import Upload
 from fabric.io.schemas import flat_column
-from fabric.io.sinks.encoders import ROW_GROUP_BYTES, Encoder, Given, open_encoder
+from fabric.io.sinks.encoders import ENDINGS, ROW_GROUP_BYTES, Encoder, Given, open_encoder
+from fabric.io.sinks.protocol import SinkWriter, whole_or_none
 from fabric.plan.faults import listed
+from fabric.plan.targets import FileTarget, StreamFileTarget
 from fabric.plan.types import flat_type
 
 OPEN_MAX = 64
@@ -36,6 +43,8 @@ _SOON_S = 0.1
 File = TypeVar("File", Path, Upload)
 NameOf = Callable[[str, int], File]
 """Where the file of a folder ("" without partitions) with a number is written."""
+IsFull = Callable[[int, float], bool]
+"""Says by a file's size in bytes and its age in seconds whether the file ends."""
 
 
 def check_partition_by(names: Sequence[str], schema: pa.Schema, verb: str) -> None:
@@ -137,15 +146,15 @@ class Shape:
 
 
 class Parts(Generic[File]):
-    """Writes batches; `is_full` says of a file's bytes and age in seconds when it ends.
+    """Writes batches; `is_full` says when a file ends, `ended` is told of those that have.
 
     Any thread may call `abandon`, also while another one writes: the files are used by one thread
     at a time, and whoever is the last one there closes them.
     """
 
     def __init__(
-        self, shape: Shape, name_of: NameOf[File], is_full: Callable[[int, float], bool],
-        rows_max: int = 0, ended: Callable[[File], None] = lambda file: None,
+        self, shape: Shape, name_of: NameOf[File], is_full: IsFull, rows_max: int = 0,
+        ended: Callable[[File], None] = lambda file: None,
     ) -> None:  # fmt: skip
         self._shape, self._is_full, self._rows_max = shape, is_full, rows_max
         self._name_of: NameOf[File] = name_of
@@ -271,3 +280,68 @@ class Parts(Generic[File]):
         one.encoder.close()
         one.file.close()
         self._ended(path)
+
+
+class PartSink(SinkWriter, Generic[File]):
+    """See `SinkWriter`; after an error none of the rows are left.
+
+    A subclass says where a part lies (`_place`), and in `prepare` what its handle names.
+    """
+
+    def __init__(
+        self, target: FileTarget | StreamFileTarget, schema: pa.Schema, task: TaskId,
+        packing: str = "", ended: Callable[[File], None] = lambda file: None,
+    ) -> None:  # fmt: skip
+        self._path, self._task, self._abandoned = target.path, task, False
+        shape = Shape(target.format, schema, dict(target.options), target.partition_by, packing)
+        rows_max = target.roll_rows if isinstance(target, StreamFileTarget) else target.rows_max
+        self._parts: Parts[File] = Parts(shape, self._name_of, _ends(target), rows_max, ended)
+
+    @abstractmethod
+    def _place(self, folder: str, number: int) -> File:
+        """See `NameOf`."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `SinkWriter.write`."""
+        with self._guard():
+            self._parts.write(batch)
+
+    def abandon(self) -> None:
+        """See `SinkWriter.abandon`."""
+        self._abandoned = True
+        self._parts.abandon()
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """`writing`, and an error also removes the parts."""
+        self._check_wanted()
+        with writing(self._path), whole_or_none(self):
+            yield
+
+    def _name_of(self, folder: str, number: int) -> File:
+        self._check_wanted()
+        return self._place(folder, number)
+
+    def _check_wanted(self) -> None:
+        if self._abandoned:
+            raise CancelledError(f"writing {self._path} was abandoned")
+
+
+def seen_names(
+    parts: Sequence[tuple[str, File]], target: FileTarget, task: TaskId, *, ours: bool
+) -> Iterator[tuple[File, str]]:
+    """Each part and the name that readers see; with `ours` no other job ever uses that name."""
+    numbers: dict[str, int] = {}
+    begins = f"part-{task.job}.{task.stage}-" if ours else "part-"
+    for folder, file in parts:
+        number = numbers[folder] = numbers.get(folder, -1) + 1
+        more = f"-{number:04d}" if number or target.rows_max else ""
+        name = f"{begins}{task.task:05d}{more}.{ENDINGS[target.format]}"
+        yield file, f"{folder}/{name}".lstrip("/")
+
+
+def _ends(target: FileTarget | StreamFileTarget) -> IsFull:
+    if isinstance(target, FileTarget):
+        return lambda n_bytes, age_s: False
+    most_bytes, most_s = target.roll_bytes or math.inf, target.roll_s or math.inf
+    return lambda n_bytes, age_s: n_bytes >= most_bytes or age_s >= most_s

@@ -28,7 +28,6 @@ import pyarrow as pa
 from fabric import failpoints
 from fabric.checkpoint.manifest import FINAL
 from fabric.errors import (
-    CancelledError,
     ConfigError,
     DataError,
     NotFoundError,
@@ -40,19 +39,19 @@ from fabric.io import places
 from fabric.io.local_files import writing
 from fabric.io.sinks import claims, object_stream
 from fabric.io.sinks.compaction import Merged, finish_merge, merge_small, ranges, size_of, without
-from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
-from fabric.io.sinks.parts import Parts, Shape, check_partition_by
+from fabric.io.sinks.encoders import check_options, check_schema
+from fabric.io.sinks.parts import PartSink, check_partition_by
 from fabric.io.sinks.protocol import (
     Epochs,
     Handle,
     SinkStart,
     SinkWriter,
     grouped,
-    whole_or_none,
 )
 from fabric.io.sinks.stream_folders import (
     Folders,
     check_above,
+    file_name,
     synced,
     task_name,
     write_whole,
@@ -115,35 +114,27 @@ def open_stream(
     return Epochs(lambda since: Portion(target, schema, task, (start.run, next(numbers))))
 
 
-class Portion(SinkWriter):
+class Portion(PartSink[Path]):
     """See `SinkWriter`: as many files as its rows need."""
 
     def __init__(
         self, target: StreamFileTarget, schema: pa.Schema, task: TaskId, place: tuple[int, int]
     ) -> None:
-        self._target, self._task = target, task
-        self._run, self._number = place
+        super().__init__(target, schema, task, ended=synced)
+        self._target, self._of_run = target, place
         self._folders = Folders.of(target.path, task.job, task.stage)
-        shape = Shape(target.format, schema, dict(target.options), target.partition_by)
-        self._parts = Parts(shape, self._name_of, self._is_full, target.roll_rows, synced)
-        self._abandoned = False
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """See `SinkWriter.write`; on an error nothing of the portion is left on disk."""
-        with whole_or_none(self), writing(self._target.path):
-            self._parts.write(batch)
 
     def prepare(self, checkpoint: int = FINAL) -> bytes:
         """See `SinkWriter.prepare`."""
-        with whole_or_none(self), writing(self._target.path):
+        with self._guard():
             self._parts.close()
             for folder in {path.parent for _, path in self._parts.paths}:
                 synced(folder)
             synced(self._folders.working)
-        target, working = self._target, self._folders.working
+        target, working, (run, number) = self._target, self._folders.working, self._of_run
         facts = {
             "path": target.path, "job": self._task.job, "stage": self._task.stage,
-            "task": self._task.task, "run": self._run, "number": self._number,
+            "task": self._task.task, "run": run, "number": number,
             "names": [str(path.relative_to(working)) for _, path in self._parts.paths],
             "format": target.format, "options": dict(target.options),
             "compact_bytes": target.compact_bytes, "compact_s": target.compact_s,
@@ -151,23 +142,8 @@ class Portion(SinkWriter):
         }  # fmt: skip
         return Handle("stream-file", facts).encode()
 
-    def abandon(self) -> None:
-        """See `SinkWriter.abandon`."""
-        self._abandoned = True
-        self._parts.abandon()
-
-    def _is_full(self, n_bytes: int, age_s: float) -> bool:
-        target = self._target
-        return bool(
-            (target.roll_bytes and n_bytes >= target.roll_bytes)
-            or (target.roll_s and age_s >= target.roll_s)
-        )
-
-    def _name_of(self, folder: str, number: int) -> Path:
-        if self._abandoned:
-            raise CancelledError(f"writing {self._target.path} was abandoned")
-        key = f"{task_name(self._task)}-{self._run:06d}-{self._number:06d}"
-        name = f"{key}-{number:04d}.{ENDINGS[self._target.format]}"
+    def _place(self, folder: str, number: int) -> Path:
+        name = file_name(self._task, self._of_run, number, self._target.format)
         path = self._folders.working / folder / name
         places.check_unmoved(path.parent)
         if folder:

@@ -18,6 +18,7 @@ from pathlib import Path
 from fabric.errors import NotFoundError, StorageAwayError, StorageError
 from fabric.ids import TaskId
 from fabric.io import places
+from fabric.io.sinks.encoders import ENDINGS
 
 LOCK_S = 10.0
 _TRY_S = 0.02
@@ -86,6 +87,12 @@ class Folders:
 def task_name(task: TaskId) -> str:
     """What the names of a task's files begin with, whatever its attempt."""
     return f"{task.job}.{task.stage}-{task.task:05d}"
+
+
+def file_name(task: TaskId, of_run: tuple[int, int], number: int, format: str) -> str:
+    """The name of a file that no other one ever has: `of_run` is a portion of a run of the task."""
+    run, portion = of_run
+    return f"{task_name(task)}-{run:06d}-{portion:06d}-{number:04d}.{ENDINGS[format]}"
 
 
 def check_above(path: Path) -> None:

@@ -101,7 +101,7 @@ class KeyedOperator(Operator):
         return self._close(self._closing, passed) + self._close_below(passed)
 
     def watermark(self, time_us: int) -> int:
-        """Behind by how long groups that close wait for late rows."""
+        """Held back by as long as groups that close wait for late rows."""
         return time_us if self._closing is None else behind(time_us, self._late.lateness_us)
 
     def on_time(self, now_us: int) -> Batches:

@@ -104,8 +104,8 @@ class Groups(Unary):
             )
 
     def rows_after(self, stream: Stream) -> Stream:
-        """Of rows that it puts out with the columns they came with: those that come when their
-        group is complete are as old as that."""
+        """The stream after this step, which puts out rows with the columns they came with: rows
+        that come out when their group closes are as old as the end of that group."""
         if not self.closes or self.gives_rows:
             return stream
         names = kept_names(self.keys)

@@ -22,8 +22,9 @@ from fabric.io.dataset import views
 from fabric.io.dataset.access import DatasetAccess, DatasetFiles, use
 from fabric.io.sinks import view
 from fabric.io.sinks.protocol import Handle, SinkStart
-from fabric.operators.snapshots import HASH_SHIFT, hashes_of, key_groups
+from fabric.operators.snapshots import hashes_of, key_groups
 from fabric.plan.targets import DatasetTarget
+from fabric.state.opened import group_of
 from fabric.testing.operators import Kept
 
 SCHEMA = pa.schema(
@@ -104,7 +105,7 @@ class Job:
 
     def partitions(self, batch: pa.RecordBatch) -> np.ndarray:
         hashes, _ = views.Keys(TARGET.keys, STORED).hashes(_plain(batch))
-        groups = hashes >> np.uint64(HASH_SHIFT)
+        groups = group_of(hashes)
         found: np.ndarray = (groups * np.uint64(len(self.tasks))) >> np.uint64(15)
         return found
 

@@ -54,7 +54,7 @@ class Ends:
         return self.reached_by.least
 
     def restore(self, times: GroupTimes) -> None:
-        """Old tasks had come so far. By the clock, whatever comes now is after all of them."""
+        """Go on from the times of old tasks; by the clock, from the latest, as rows come later."""
         self.reached_by = GroupTimes(times.most) if self.by_clock else times
 
     @property
