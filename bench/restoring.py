@@ -176,6 +176,17 @@ def _forward(to: int, say: Any) -> None:
         ) -> None:
             waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(maxsize=64)
 
+            async def read() -> None:
+                data = b"?"
+                while data:
+                    try:
+                        data = await reader.read(1 << 18)
+                    except ConnectionError:  # the end as well
+                        data = b""
+                    now = time.monotonic()
+                    limit[0] = max(limit[0], now) + len(data) / BYTES_S
+                    await waiting.put((limit[0] + DELAY_S / 2, data))
+
             async def send() -> None:
                 with suppress(ConnectionError):  # one side has gone
                     while (item := await waiting.get())[1]:
@@ -184,15 +195,9 @@ def _forward(to: int, say: Any) -> None:
                         await writer.drain()
                 writer.close()
 
-            sending = asyncio.create_task(send())
-            while not sending.done():
-                data = await reader.read(1 << 18)
-                now = time.monotonic()
-                limit[0] = max(limit[0], now) + len(data) / BYTES_S
-                await waiting.put((limit[0] + DELAY_S / 2, data))
-                if not data:
-                    break
-            await sending
+            reading = asyncio.create_task(read())
+            await asyncio.create_task(send())
+            reading.cancel()
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", to)

@@ -154,6 +154,7 @@ class _Held:
         self.files: dict[str, _File] = {}
         self.once: dict[str, Any] = {}
         self.answers: dict[Asked, list[pa.RecordBatch]] = {}
+        self.answers_bytes = 0
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.folder = Path(tempfile.mkdtemp(prefix="snapshot-", dir=folder))
@@ -163,12 +164,18 @@ class _Held:
 
     def remember(self, asked: Asked, rows: list[pa.RecordBatch]) -> None:
         """Keep an answer beside those that were asked for last."""
+        self.forget(asked)
         self.answers[asked] = rows
-        n_bytes = sum(map(_bytes_of, self.answers.items()))
-        for oldest in list(self.answers):
-            if n_bytes <= ANSWERS_BYTES:
-                return
-            n_bytes -= _bytes_of((oldest, self.answers.pop(oldest)))
+        self.answers_bytes += _bytes_of(asked, rows)
+        while self.answers_bytes > ANSWERS_BYTES:
+            self.forget(next(iter(self.answers)))
+
+    def forget(self, asked: Asked) -> list[pa.RecordBatch] | None:
+        """The answer that is not kept any more, if there was one."""
+        rows = self.answers.pop(asked, None)
+        if rows is not None:
+            self.answers_bytes -= _bytes_of(asked, rows)
+        return rows
 
     def file(self, name: str, *, fixed: bool) -> _File:
         """A file, held from now on."""
@@ -249,7 +256,7 @@ class OpenedSnapshot:
         Many who read keys poll the same ones, and in a checkpoint they stay what they are.
         """
         with self._held.lock:
-            rows = self._held.answers.pop(asked, None)
+            rows = self._held.forget(asked)
         if rows is None:
             rows = list(find())
         with self._held.lock:
@@ -265,7 +272,7 @@ class OpenedSnapshot:
         """Memory in use, about; databases count theirs themselves."""
         with self._held.lock:
             made = [each.made for each in self._held.files.values()]
-            answers = sum(map(_bytes_of, self._held.answers.items()))
+            answers = self._held.answers_bytes
         return answers + sum(each.nbytes for each in made if each is not None)
 
 
@@ -297,9 +304,8 @@ def opened(
     return OpenedSnapshot(held)
 
 
-def _bytes_of(answer: tuple[Asked, list[pa.RecordBatch]]) -> int:
-    (_, keys), rows = answer
-    return _ANSWER_BYTES + len(keys) + sum(int(each.get_total_buffer_size()) for each in rows)
+def _bytes_of(asked: Asked, rows: list[pa.RecordBatch]) -> int:
+    return _ANSWER_BYTES + len(asked[1]) + sum(int(each.get_total_buffer_size()) for each in rows)
 
 
 def mapped(path: Path) -> pa.Buffer:
