@@ -93,6 +93,8 @@ class Bucket:
     ) -> None:
         self.url = ObjectUrl.of(url)
         self._has_conditions = False
+        variables = f"{SCHEMES[self.url.scheme]}… in the environment"
+        self._credentials = f"storage_options, or {variables}" if options else variables
         self._store: Any = store or _opened(self.url, dict(options or {}), environ)
 
     def __repr__(self) -> str:
@@ -280,10 +282,30 @@ class Bucket:
         except FabricError:
             raise
         except Exception as error:
-            known = _known(error, f"{key} in {self.url}", what, SCHEMES[self.url.scheme])
+            known = _known(error, f"{key} in {self.url}", what, self._credentials)
             if known is None:
                 raise
             raise known from None  # the text of `error` may hold more than people should see
+
+
+_CREDENTIALS = {
+    "aws_access_key_id": "access_key_id", "aws_secret_access_key": "secret_access_key",
+    "aws_session_token": "token", "google_bearer_token": "token",
+    "azure_storage_account_key": "access_key", "azure_storage_sas_token": "sas_token",
+    "azure_storage_token": "token",
+}  # fmt: skip
+"""Options that are credentials, and what obstore calls them where they are given as a whole."""
+
+
+def _provider(scheme: str, options: dict[str, str]) -> dict[str, Any]:
+    """Given credentials as an argument of obstore, which mixes them with none of the environment,
+    such as the token of another key; they are left in no other of `options`."""
+    found = {_CREDENTIALS[name]: options.pop(name) for name in [*options] if name in _CREDENTIALS}
+    if not found:
+        return {}
+    options.setdefault(f"{SCHEMES[scheme].lower()}skip_signature", "false")
+    whole = {"expires_at": None, **({"token": None} if scheme == "s3" else {}), **found}
+    return {"credential_provider": lambda: whole}
 
 
 def _opened(url: ObjectUrl, options: dict[str, str], environ: Mapping[str, str]) -> Store:
@@ -296,8 +318,11 @@ def _opened(url: ObjectUrl, options: dict[str, str], environ: Mapping[str, str])
     }
     lowered = {name.lower(): value for name, value in {**environ, **options}.items()}
     ends = [value for name, value in lowered.items() if "endpoint" in name or "base_url" in name]
-    if any(str(end).startswith("http://") for end in ends):
+    names = ", ".join(sorted(options)) or "none"
+    is_plain = any(str(end).startswith("http://") for end in ends)
+    if options.pop("allow_http", str(is_plain)).lower() == "true":
         client["allow_http"] = True  # whoever names such an endpoint wants it
+    apart = _provider(url.scheme, options)
     pauses = {
         "init_backoff": timedelta(seconds=PAUSE_S), "max_backoff": timedelta(seconds=PAUSE_MAX_S)
     }  # fmt: skip
@@ -309,26 +334,26 @@ def _opened(url: ObjectUrl, options: dict[str, str], environ: Mapping[str, str])
                 "max_retries": RETRIES_MAX, "retry_timeout": timedelta(seconds=RETRY_S),
                 "backoff": pauses,
             },
+            **apart,
         )  # fmt: skip
     except (BaseError, ValueError, TypeError) as error:
-        names = ", ".join(sorted(options)) or "none"
         raise ConfigError(
             f"{url} can't be opened: {type(error).__name__}; options given: {names}. Are the "
             f"variables {SCHEMES[url.scheme]}… complete?"
         ) from None
 
 
-def _known(error: Exception, where: str, what: str, variables: str) -> FabricError | None:
-    """What an error of obstore means; None: it is not one."""
+def _known(error: Exception, where: str, what: str, credentials: str) -> FabricError | None:
+    """What an error of obstore means, by the place of `credentials`; None: it is not one."""
     from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
     if not isinstance(error, BaseError | OSError):
         return None
     if any(host in str(error) for host in _METADATA):
         return StorageError(
-            f"{where} can't be {what}: no credentials were found; set {variables}… in the "
-            "environment of this process, and of coordinator and agents (a process of Python "
-            "functions sees what FABRIC_AGENT_SLOT_ENVIRONMENT names)"
+            f"{where} can't be {what}: no credentials were found; set {credentials} of this "
+            "process, and of coordinator and agents (a process of Python functions sees what "
+            "FABRIC_AGENT_SLOT_ENVIRONMENT names)"
         )
     code, status = _code(error), _status(error)
     said = " ".join(filter(None, (status and f"status {status}", code)))
@@ -339,8 +364,7 @@ def _known(error: Exception, where: str, what: str, variables: str) -> FabricErr
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in ("401", "403"):
         return StorageError(
             f"{where} can't be {what}: the store refuses ({said or 'no permission'}); are the "
-            f"credentials ({variables}… in the environment) valid, and does the bucket's policy "
-            "allow this?"
+            f"credentials ({credentials}) valid, and does the bucket's policy allow this?"
         )
     if status == "503" or code in ("SlowDown", "ServerBusy"):
         return StorageError(

@@ -59,8 +59,8 @@ def split_url(url: str | os.PathLike[str]) -> tuple[str, str]:
     if found is None or any(each in ("", ".", "..") for each in key.split("/") if key):
         raise ConfigError(
             "not the URL of an object: write s3://bucket/key, gs://bucket/key or "
-            "az://container/key, without a user, //, . or ..; credentials are taken from the "
-            "environment"
+            "az://container/key, without a user, //, . or ..; credentials are given in "
+            "storage_options= or the environment"
         )
     return f"{found[1].lower()}://{found[2]}", key
 

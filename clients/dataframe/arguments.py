@@ -232,6 +232,8 @@ def join_how(how: str) -> JoinHow:
 
 FileOption: TypeAlias = bool | int | str | Sequence[str] | SchemaLike | None
 """An option of a reader or writer of files, by its kind."""
+StorageOptions: TypeAlias = Mapping[str, str | bool | None] | None
+"""Options of the store that a URL names; None: as the environment says."""
 _ALIASES = {
     "sep": "delimiter", "separator": "delimiter", "has_header": "header", "dtypes": "types",
 }  # fmt: skip

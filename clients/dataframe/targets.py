@@ -16,7 +16,12 @@ from typing import TypeAlias, get_args
 
 from typing_extensions import Unpack
 
-from fabric.clients.dataframe.arguments import FileOption, file_options, roots_of
+from fabric.clients.dataframe.arguments import (
+    FileOption,
+    StorageOptions,
+    file_options,
+    roots_of,
+)
 from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.names import choice, column_names, whole
@@ -25,6 +30,7 @@ from fabric.errors import PlanError
 from fabric.ids import check_name
 from fabric.io.files.folders import ENDINGS, local_path
 from fabric.io.local_files import PACKINGS
+from fabric.io.object_options import set_apart
 from fabric.io.postgres.access import parameters_of
 from fabric.io.postgres.table import check_name as check_identifier
 from fabric.io.sinks import encoders
@@ -65,6 +71,7 @@ def to_files(
     compact_bytes: int = _SIZES.compact_bytes,
     compact: Length | None = None,
     partition_by: str | Iterable[str] = (),
+    storage_options: StorageOptions = None,
     **options: FileOption,
 ) -> StreamFileTarget:
     """Files in the folder `path`, each there at once and whole.
@@ -81,6 +88,8 @@ def to_files(
     partition_by
         Columns whose values become folders, ``path/day=2024-01-31/…``, as in `DataFrame
         .write_parquet`; files of one folder are merged with each other alone.
+    storage_options
+        Of the store, as in `fabric.read_parquet`.
     options
         Of the writer: ``compression`` …
 
@@ -98,6 +107,7 @@ def to_files(
                 "compact_bytes=, and make checkpoints less often for larger files"
             )
         compact_bytes = 0
+    settings, secrets = set_apart(storage_options, [place], "to_files")
     given = file_options(options, "to_files", OPTIONS[format])
     check_options(format, given, "to_files")
     return StreamFileTarget(
@@ -110,6 +120,8 @@ def to_files(
         (maybe_us(compact, "compact", least=1) or 0) / 1e6,
         given,
         partition_by=column_names(partition_by, "to_files: partition_by"),
+        settings=settings,
+        secrets=secrets,
     )
 
 
@@ -196,10 +208,20 @@ def to_blackhole() -> BlackholeTarget:
     return BlackholeTarget()
 
 
-def stream_target(given: Target, format: FileFormat, mode: StreamMode) -> StreamTarget:
+def stream_target(
+    given: Target, format: FileFormat, mode: StreamMode, storage_options: StorageOptions
+) -> StreamTarget:
     """What ``write_stream(given)`` means: a path is a folder of files."""
     choice(mode, get_args(StreamMode), "write_stream", "mode")
-    target = to_files(given, format=format) if isinstance(given, str | Path) else given
+    if isinstance(given, str | Path):
+        target: StreamTarget = to_files(given, format=format, storage_options=storage_options)
+    elif storage_options is None:
+        target = given
+    else:
+        raise PlanError(
+            "write_stream: storage_options are for a URL; give them to the target: "
+            'streams.to_files("s3://…", storage_options={…})'
+        )
     if isinstance(target, StreamFileTarget):
         return replace(target, mode=mode)
     if isinstance(target, DatasetTarget):
@@ -224,6 +246,7 @@ def file_target(
     partition_by: str | Iterable[str] = (),
     rows_max: int = 0,
     force: bool = False,
+    storage_options: StorageOptions = None,
     **options: FileOption,
 ) -> FileTarget:
     """Where `path` says that files go: one file by its ending, else a folder of parts."""
@@ -234,11 +257,13 @@ def file_target(
     single = name.name.lower().endswith(ENDINGS[format])
     if _PACKED.fullmatch(name.suffix) and not (single and name.suffix.islower()):
         raise _packed(place, name.suffix, format)
+    settings, secrets = set_apart(storage_options, [place], verb)
     given = file_options(options, verb, OPTIONS[format])
     check_options(format, given)
     return FileTarget(
         format, place, single, mode, given, column_names(partition_by, f"{verb}: partition_by"),
         whole(rows_max, 0, verb, "max_rows_per_file"), _forced(force, mode, verb),
+        settings=settings, secrets=secrets,
     )  # fmt: skip
 
 

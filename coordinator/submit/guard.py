@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from fabric.errors import FabricError
 from fabric.io import places
 from fabric.io.kafka import settings
+from fabric.io.object_options import check_reach
 from fabric.io.postgres.access import check_place
 from fabric.io.read_threads import called
 from fabric.operators.functions.trust import placed_functions
@@ -62,6 +63,7 @@ def _check_source(source: object) -> None:
     match source:
         case FileSource(paths=paths):
             _check_read(paths, places.check_input)
+            check_reach(source, paths)
         case FollowedFiles(path=path):
             _check_read([path], places.check_read)
         case FlightSource(uri=uri):
@@ -84,6 +86,7 @@ def _check_target(target: object) -> None:
     match target:
         case FileTarget(path=path) | StreamFileTarget(path=path):
             places.check_output(path)
+            check_reach(target, [path])
         case FlightTarget(uri=uri):
             places.check_host(uri)
         case KafkaTarget():

@@ -27,6 +27,7 @@ from fabric.cancellation import check_wanted
 from fabric.errors import DataError, FabricError, NotFoundError, StorageError
 from fabric.io import object_files, places
 from fabric.object_urls import is_object_url
+from fabric.plan.places import Settings
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 PACKINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -63,9 +64,10 @@ def facts(path: str) -> os.stat_result:
     return found
 
 
-def n_bytes(path: str) -> int:
-    """The length of a regular file; raises what `facts` does."""
-    return object_files.n_bytes(path) if is_object_url(path) else facts(path).st_size
+def n_bytes(path: str, store: Settings = ()) -> int:
+    """The length of a regular file; raises what `facts` does. Here and below an object is asked for
+    with the options `store`."""
+    return object_files.n_bytes(path, store) if is_object_url(path) else facts(path).st_size
 
 
 def descriptor(path: str) -> int:
@@ -82,19 +84,19 @@ def descriptor(path: str) -> int:
     return opened
 
 
-def opened(path: str, ahead: int = 0) -> pa.NativeFile:
+def opened(path: str, ahead: int = 0, store: Settings = ()) -> pa.NativeFile:
     """The regular file `path` as Arrow reads it, of objects `ahead` bytes at least at once; raises
     what `facts` does."""
     if is_object_url(path):
-        return object_files.opened(path, ahead)
+        return object_files.opened(path, ahead, store)
     with _named(path) as name:
         return pa.OSFile(name)
 
 
-def unpacked(path: str) -> pa.NativeFile:
+def unpacked(path: str, store: Settings = ()) -> pa.NativeFile:
     """The same, decompressed where the ending of `path` says so."""
     packing = next((PACKINGS[ending] for ending in PACKINGS if path.endswith(ending)), None)
-    file = object_files.streamed(path) if is_object_url(path) else opened(path)
+    file = object_files.streamed(path, store) if is_object_url(path) else opened(path)
     return file if packing is None else pa.CompressedInputStream(file, packing)
 
 

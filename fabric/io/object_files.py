@@ -3,8 +3,8 @@
 One job: to give Arrow an object as it gives a file of this machine, see `local_files`, which comes
 here with every URL. `opened` reads ranges, large ones in parts at once; `streamed` reads on from
 the beginning, some parts ahead. All parts are of one object: when another takes its place in the
-middle, that is an error. An `Upload` is written. Errors, tries and credentials are those of
-`object_store`.
+middle, that is an error. An `Upload` is written. Errors and tries are those of `object_store`. A
+`store` is the options of one reader or writer, which come before the environment's.
 
 What a store says of an object is asked once for what a plan or a task does with it: `look_at`
 asks anew, for many at once, and is remembered for a moment.
@@ -26,8 +26,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric.errors import CancelledError, NotFoundError
+from fabric.io.object_options import check_store
 from fabric.object_store import PART_BYTES, PARTS_AT_ONCE, Bucket, ObjectFacts
 from fabric.object_urls import SCHEMES, is_object_url, split_url
+from fabric.plan.places import Settings
 
 if TYPE_CHECKING:
     from obstore import WritableFile
@@ -44,21 +46,23 @@ _FIRST_BYTES = 1 << 20
 """Of a file that is read on: who looks for columns needs no more."""
 
 
-def place_of(url: str | os.PathLike[str]) -> tuple[Bucket, str]:
+def place_of(url: str | os.PathLike[str], store: Settings = ()) -> tuple[Bucket, str]:
     """The bucket of an object, opened with the credentials of now, and its key."""
     root, key = split_url(url)
-    begins = SCHEMES[root.partition(":")[0]]
-    given = sorted(item for item in os.environ.items() if item[0].startswith(begins))
-    return _bucket(root, tuple(given)), key
+    scheme = root.partition(":")[0]
+    if store:
+        check_store(scheme, store)
+    given = sorted(item for item in os.environ.items() if item[0].startswith(SCHEMES[scheme]))
+    return _bucket(root, tuple(given), store), key
 
 
 @lru_cache(maxsize=16)
-def _bucket(root: str, environ: tuple[tuple[str, str], ...]) -> Bucket:
+def _bucket(root: str, environ: Settings, store: Settings) -> Bucket:
     """Opened once for the same credentials: connections are kept."""
-    return Bucket(root)
+    return Bucket(root, dict(store))
 
 
-def look_at(urls: Iterable[str]) -> None:
+def look_at(urls: Iterable[str], store: Settings = ()) -> None:
     """Ask anew what the stores say of these objects; paths that are no URLs are passed over.
 
     Raises
@@ -66,7 +70,7 @@ def look_at(urls: Iterable[str]) -> None:
     NotFoundError, StorageError
         One is not there, or its store refuses.
     """
-    for_each(_asked, filter(is_object_url, urls))
+    for_each(lambda url: _asked(url, store), filter(is_object_url, urls))
 
 
 def for_each(work: Callable[[str], object], names: Iterable[str]) -> None:
@@ -78,28 +82,28 @@ def for_each(work: Callable[[str], object], names: Iterable[str]) -> None:
         deque(threads.map(work, wanted), maxlen=0)
 
 
-def facts(url: str) -> ObjectFacts:
+def facts(url: str, store: Settings = ()) -> ObjectFacts:
     """What its store said of an object, moments ago or now; raises what `look_at` does."""
     with _lock:
-        known = _known.get(url)
+        known = _known.get((url, store))
     if known is not None and time.monotonic() - known[0] < _REMEMBERED_S:
         return known[1]
-    return _asked(url)
+    return _asked(url, store)
 
 
-def n_bytes(url: str) -> int:
+def n_bytes(url: str, store: Settings = ()) -> int:
     """The length of an object; raises what `look_at` does."""
-    return facts(url).size
+    return facts(url, store).size
 
 
-def opened(url: str, ahead: int = 0) -> pa.PythonFile:
+def opened(url: str, ahead: int = 0, store: Settings = ()) -> pa.PythonFile:
     """An object for whoever reads here and there; at least `ahead` bytes are read at once."""
-    return pa.PythonFile(_Ranges(url, ahead), mode="r")
+    return pa.PythonFile(_Ranges(url, ahead, store), mode="r")
 
 
-def streamed(url: str) -> pa.PythonFile:
+def streamed(url: str, store: Settings = ()) -> pa.PythonFile:
     """An object for whoever reads it from its beginning to its end."""
-    return pa.PythonFile(_Stream(url), mode="r")
+    return pa.PythonFile(_Stream(url, store), mode="r")
 
 
 @lru_cache(maxsize=1)
@@ -110,16 +114,16 @@ def _pool() -> ThreadPoolExecutor:
 
 os.register_at_fork(after_in_child=_pool.cache_clear)  # no thread is left there
 
-_known: OrderedDict[str, tuple[float, ObjectFacts]] = OrderedDict()
+_known: OrderedDict[tuple[str, Settings], tuple[float, ObjectFacts]] = OrderedDict()
 _lock = Lock()
 
 
-def _asked(url: str) -> ObjectFacts:
-    bucket, key = place_of(url)
+def _asked(url: str, store: Settings) -> ObjectFacts:
+    bucket, key = place_of(url, store)
     found = bucket.facts(key)
     with _lock:
-        _known.pop(url, None)
-        _known[url] = time.monotonic(), found
+        _known.pop((url, store), None)
+        _known[url, store] = time.monotonic(), found
         while len(_known) > _REMEMBERED_MAX:
             _known.popitem(last=False)
     return found
@@ -131,9 +135,9 @@ class Upload:
     Any thread may call `abandon`, also while another one writes: then nothing is there.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, store: Settings = ()) -> None:
         self.url, self.closed, self.n_bytes = url, False, 0
-        self._bucket, self._key = place_of(url)
+        self._bucket, self._key = place_of(url, store)
         self._file: WritableFile | None = None
         self._lock, self._abandoned = Lock(), False
 
@@ -207,14 +211,16 @@ class Upload:
                 file.__exit__(CancelledError, CancelledError("abandoned"), None)
 
 
-def copy_all(bucket: Bucket, copies: Mapping[str, str], sizes: Mapping[str, int]) -> None:
+def copy_all(
+    bucket: Bucket, copies: Mapping[str, str], sizes: Mapping[str, int], store: Settings = ()
+) -> None:
     """Have the store copy objects from keys to others; those too large for that are sent again."""
 
     def copy(key: str) -> None:
         if sizes[key] <= _COPIED_BYTES_MAX:
             bucket.copy(key, copies[key])
             return
-        again = Upload(f"{bucket.url}/{copies[key]}")
+        again = Upload(f"{bucket.url}/{copies[key]}", store)
         try:
             for piece in bucket.pieces(key):
                 again.write(piece)
@@ -240,9 +246,9 @@ class _Object:
 
     closed = False
 
-    def __init__(self, url: str) -> None:
-        self._bucket, self._key = place_of(url)
-        self._facts = facts(url)
+    def __init__(self, url: str, store: Settings) -> None:
+        self._bucket, self._key = place_of(url, store)
+        self._facts = facts(url, store)
         self._at = 0
 
     def _part(self, start: int, end: int) -> Buffer:
@@ -268,8 +274,8 @@ class _Object:
 class _Ranges(_Object):
     """Reads what is asked for, and `ahead` bytes if that is more."""
 
-    def __init__(self, url: str, ahead: int) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, ahead: int, store: Settings) -> None:
+        super().__init__(url, store)
         self._ahead = ahead
         self._first, self._held = 0, memoryview(b"")
 
@@ -308,8 +314,8 @@ class _Ranges(_Object):
 class _Stream(_Object):
     """Reads parts that grow, and the more of them ahead the more were read."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, store: Settings) -> None:
+        super().__init__(url, store)
         doubled = (_FIRST_BYTES << power for power in range(PART_BYTES.bit_length()))
         small = [n_bytes for n_bytes in doubled if n_bytes < PART_BYTES]
         self._sizes = chain(small, repeat(PART_BYTES))

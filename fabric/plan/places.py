@@ -43,6 +43,20 @@ class Place(ABC):
         """The call that reads or writes it, as a user would write it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePlace(Place):
+    """Files of a folder or a store; `settings` of the store come before those of the environment,
+    secret ones are only in `secrets`."""
+
+    settings: Settings = ()
+    secrets: Settings = field(default=(), repr=False)
+
+    @property
+    def store(self) -> Settings:
+        """All that the store is opened with, for those who open it."""
+        return tuple(sorted(self.settings + self.secrets))
+
+
 class StreamPlace(Place):
     """A source of a stream."""
 

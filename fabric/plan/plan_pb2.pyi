@@ -594,18 +594,22 @@ class Source(_message.Message):
     def __init__(self, file: _Optional[_Union[FileSource, _Mapping]] = ..., memory: _Optional[_Union[MemorySource, _Mapping]] = ..., dataset: _Optional[_Union[DatasetSource, _Mapping]] = ..., flight: _Optional[_Union[FlightSource, _Mapping]] = ...) -> None: ...
 
 class FileSource(_message.Message):
-    __slots__ = ("format", "paths", "options", "hive", "schemas")
+    __slots__ = ("format", "paths", "options", "hive", "schemas", "settings", "secrets")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATHS_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     HIVE_FIELD_NUMBER: _ClassVar[int]
     SCHEMAS_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     format: str
     paths: _containers.RepeatedScalarFieldContainer[str]
     options: _containers.RepeatedCompositeFieldContainer[Option]
     hive: bytes
     schemas: str
-    def __init__(self, format: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., hive: _Optional[bytes] = ..., schemas: _Optional[str] = ...) -> None: ...
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    secrets: _containers.RepeatedCompositeFieldContainer[Setting]
+    def __init__(self, format: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., hive: _Optional[bytes] = ..., schemas: _Optional[str] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
 
 class MemorySource(_message.Message):
     __slots__ = ("token", "n_rows")
@@ -910,7 +914,7 @@ class KafkaTarget(_message.Message):
     def __init__(self, servers: _Optional[str] = ..., topic: _Optional[str] = ..., topic_column: _Optional[str] = ..., value: _Optional[_Union[RowFormat, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., key: _Optional[_Iterable[str]] = ..., key_format: _Optional[_Union[RowFormat, _Mapping]] = ..., partition_column: _Optional[str] = ..., headers: _Optional[str] = ..., timestamp: _Optional[str] = ..., kind: _Optional[str] = ..., guarantee: _Optional[str] = ..., transactional_prefix: _Optional[str] = ..., markers: _Optional[str] = ..., transaction_timeout_s: _Optional[float] = ..., publish_timeout_s: _Optional[float] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
 
 class FileTarget(_message.Message):
-    __slots__ = ("format", "path", "single", "mode", "options", "partition_by", "rows_max", "force")
+    __slots__ = ("format", "path", "single", "mode", "options", "partition_by", "rows_max", "force", "settings", "secrets")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     SINGLE_FIELD_NUMBER: _ClassVar[int]
@@ -919,6 +923,8 @@ class FileTarget(_message.Message):
     PARTITION_BY_FIELD_NUMBER: _ClassVar[int]
     ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     format: str
     path: str
     single: bool
@@ -927,7 +933,9 @@ class FileTarget(_message.Message):
     partition_by: _containers.RepeatedScalarFieldContainer[str]
     rows_max: int
     force: bool
-    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., rows_max: _Optional[int] = ..., force: _Optional[bool] = ...) -> None: ...
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    secrets: _containers.RepeatedCompositeFieldContainer[Setting]
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., rows_max: _Optional[int] = ..., force: _Optional[bool] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
 
 class DatasetTarget(_message.Message):
     __slots__ = ("name", "keys", "n_partitions", "mode", "replicas", "kind")
@@ -976,7 +984,7 @@ class LiveTarget(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class StreamFileTarget(_message.Message):
-    __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options", "mode", "partition_by")
+    __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options", "mode", "partition_by", "settings", "secrets")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     ROLL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -987,6 +995,8 @@ class StreamFileTarget(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     PARTITION_BY_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     format: str
     path: str
     roll_bytes: int
@@ -997,4 +1007,6 @@ class StreamFileTarget(_message.Message):
     options: _containers.RepeatedCompositeFieldContainer[Option]
     mode: str
     partition_by: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., roll_bytes: _Optional[int] = ..., roll_rows: _Optional[int] = ..., roll_s: _Optional[float] = ..., compact_bytes: _Optional[int] = ..., compact_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., mode: _Optional[str] = ..., partition_by: _Optional[_Iterable[str]] = ...) -> None: ...
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    secrets: _containers.RepeatedCompositeFieldContainer[Setting]
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., roll_bytes: _Optional[int] = ..., roll_rows: _Optional[int] = ..., roll_s: _Optional[float] = ..., compact_bytes: _Optional[int] = ..., compact_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., mode: _Optional[str] = ..., partition_by: _Optional[_Iterable[str]] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...

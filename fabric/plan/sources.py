@@ -18,6 +18,7 @@ from fabric.plan.places import (
     JSON,
     RAW,
     FileFormat,
+    FilePlace,
     Options,
     Place,
     RowFormat,
@@ -46,7 +47,7 @@ EMPTY_SCHEMA = pa.schema([])
 
 
 @dataclass(frozen=True, slots=True)
-class FileSource(Place):
+class FileSource(FilePlace):
     """Files of one format; `paths` are absolute and already expanded from folders and patterns.
 
     `hive` are the columns that folders named ``column=value`` give, in the order of the path. With

@@ -20,6 +20,7 @@ from fabric.plan.places import (
     JSON,
     RAW,
     FileFormat,
+    FilePlace,
     Options,
     Place,
     RowFormat,
@@ -36,7 +37,7 @@ Guarantee = Literal["exactly_once", "at_least_once", "at_most_once"]
 
 
 @dataclass(frozen=True, slots=True)
-class FileTarget(Place):
+class FileTarget(FilePlace):
     """Write files aside, then rename. `path` is one file when `single`, else a folder of parts.
 
     Parts lie in folders ``column=value`` of `partition_by`, whose columns are left out of the
@@ -126,7 +127,7 @@ class GateTarget(Place):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamFileTarget(Place):
+class StreamFileTarget(FilePlace):
     """Files in the folder `path`, seen once the checkpoint that they belong to is complete.
 
     A file ends with its checkpoint, or before at `roll_bytes`, `roll_rows` or `roll_s` (0: never).
@@ -270,5 +271,9 @@ StreamTarget = (
 Target = StreamTarget | FileTarget | GateTarget
 """Whatever a sink can write."""
 TARGETS: tuple[type[Place], ...] = get_args(Target)
-WITH_CREDENTIALS: tuple[type, ...] = (KafkaTarget, PostgresTarget)
-"""Targets with secrets: whoever publishes is given them with the plan, handles never hold them."""
+
+
+def has_credentials(target: Target) -> bool:
+    """Whether who publishes is given the target with the plan: handles never hold its secrets."""
+    is_opened = isinstance(target, FilePlace) and bool(target.store)
+    return is_opened or isinstance(target, KafkaTarget | PostgresTarget)

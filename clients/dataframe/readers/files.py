@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.arguments import FileOption, file_options
+from fabric.clients.dataframe.arguments import FileOption, StorageOptions, file_options
 from fabric.clients.dataframe.expressions.literal import DTypeLike, SchemaLike, to_dtype
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.dataframe.names import choice, known_names, value_text
@@ -35,6 +36,7 @@ def read_parquet(
     columns: Names = None,
     schema: sources.Schemas = "strict",
     hive: Hive = None,
+    storage_options: StorageOptions = None,
     session: Session | None = None,
     **options: FileOption,
 ) -> DataFrame:
@@ -44,7 +46,7 @@ def read_parquet(
     over there.
 
     Paths may be URLs of object stores, ``s3://bucket/sales``, ``gs://…`` and ``az://…``, with the
-    credentials of the usual variables: see ``docs/object_stores.md``.
+    credentials of the usual variables or of `storage_options`: see ``docs/object_stores.md``.
 
     Parameters
     ----------
@@ -58,6 +60,10 @@ def read_parquet(
         that is read, with True also those of a single file's path, with False none. A dict gives
         types, as in ``hive={"month": "string"}``; others are int64, double, date, timestamp or
         string, whichever holds all values first. Filters on them leave whole files out.
+    storage_options
+        Of the store of these URLs, before those of the environment: ``endpoint``, ``region``,
+        ``access_key_id``, ``secret_access_key``, ``session_token``, ``anonymous``, ``account_name``
+        and others, by the names of obstore, pandas or Polars. Secret ones are never shown.
 
     Raises
     ------
@@ -75,7 +81,7 @@ def read_parquet(
     >>> read_parquet(folder + "/sales").filter(fabric.col("year") == 2024).to_dicts()
     [{'amount': 2.5, 'year': 2024}]
     """
-    return _files("parquet", paths, (columns, schema, hive), options, session)
+    return _files("parquet", paths, (columns, schema, hive, storage_options), options, session)
 
 
 def read_csv(
@@ -84,6 +90,7 @@ def read_csv(
     columns: Names = None,
     schema: sources.Schemas | SchemaLike = "strict",
     hive: Hive = None,
+    storage_options: StorageOptions = None,
     session: Session | None = None,
     **options: FileOption,
 ) -> DataFrame:
@@ -96,7 +103,7 @@ def read_csv(
 
     Parameters
     ----------
-    columns, hive
+    columns, hive, storage_options
         As in `read_parquet`.
     schema
         All columns to read and their types: then nothing is guessed. Or ``strict`` or ``union``, as
@@ -116,7 +123,7 @@ def read_csv(
     >>> prices.to_dicts()
     [{'name': 'x', 'price': 1.5}, {'name': 'y', 'price': None}]
     """
-    return _files("csv", paths, (columns, schema, hive), options, session)
+    return _files("csv", paths, (columns, schema, hive, storage_options), options, session)
 
 
 def read_json(
@@ -125,6 +132,7 @@ def read_json(
     columns: Names = None,
     schema: sources.Schemas | SchemaLike = "union",
     hive: Hive = None,
+    storage_options: StorageOptions = None,
     session: Session | None = None,
     **options: FileOption,
 ) -> DataFrame:
@@ -141,7 +149,7 @@ def read_json(
 
     Parameters
     ----------
-    columns, hive
+    columns, hive, storage_options
         As in `read_parquet`.
     schema
         All columns to read and their types: other keys are left out. Or ``strict`` or ``union``, as
@@ -158,7 +166,7 @@ def read_json(
     >>> read_json(file).to_dicts()
     [{'a': 1, 'b': None}, {'a': 2, 'b': ['x']}]
     """
-    return _files("json", paths, (columns, schema, hive), options, session)
+    return _files("json", paths, (columns, schema, hive, storage_options), options, session)
 
 
 def read_ipc(
@@ -167,6 +175,7 @@ def read_ipc(
     columns: Names = None,
     schema: sources.Schemas = "strict",
     hive: Hive = None,
+    storage_options: StorageOptions = None,
     session: Session | None = None,
     **options: FileOption,
 ) -> DataFrame:
@@ -178,26 +187,30 @@ def read_ipc(
     ...     fabric.read_ipc(folder + "/rows").to_dicts()
     [{'a': 1}, {'a': 2}]
     """
-    return _files("ipc", paths, (columns, schema, hive), options, session)
+    return _files("ipc", paths, (columns, schema, hive, storage_options), options, session)
 
 
 def _files(
     format: places.FileFormat,
     paths: Paths,
-    shape: tuple[Names, Any, Hive],
+    shape: tuple[Names, Any, Hive, StorageOptions],
     options: dict[str, Any],
     session: Session | None,
 ) -> DataFrame:
     # for start-up time: what reads files brings the formats' libraries
     from fabric.io.files.folders import listed
     from fabric.io.files.hive import found_columns  # for start-up time, too
+    from fabric.io.object_options import set_apart  # for start-up time, too
     from fabric.io.readers.ordered_files import FORMATS  # for start-up time, too
     from fabric.io.sources import source_schema  # for start-up time, too
 
-    verb, (columns, schema, hive) = f"read_{format}", shape
+    verb, (columns, schema, hive, storage_options) = f"read_{format}", shape
     if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
         paths = [paths]
-    found = listed(format, list(paths))
+    wanted = list(paths)
+    settings, secrets = set_apart(storage_options, wanted, verb)
+    store = sources.FileSource(format, (), settings=settings, secrets=secrets)
+    found = listed(format, wanted, store.store)
     schemas: sources.Schemas = "union" if format == "json" else "strict"
     if isinstance(schema, str):
         schemas = choice(schema, ("strict", "union"), verb, "schema")  # type: ignore[assignment]
@@ -215,7 +228,7 @@ def _files(
             "write: .limit(n)"
         )
     folders = found_columns(found, _hive(hive, verb))
-    source = sources.FileSource(format, found.paths, given, folders, schemas)
+    source = replace(store, paths=found.paths, options=given, hive=folders, schemas=schemas)
     frame = DataFrame.of(nodes.Scan(source, source_schema(source)), None, session)
     if columns is None:
         return frame

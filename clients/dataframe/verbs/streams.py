@@ -247,6 +247,7 @@ class StreamVerbs(Verbs):
         *,
         format: FileFormat = "parquet",
         mode: StreamMode = "error",
+        storage_options: args.StorageOptions = None,
         also: Mapping[Target, Self] | None = None,
         name: str = "",
         parallelism: Parallelism | None = None,
@@ -261,9 +262,9 @@ class StreamVerbs(Verbs):
         Parameters
         ----------
         target
-            A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`, `to_kafka`,
-            `to_postgres`, `to_flight`, `to_blackhole`. Each row is there once, whatever fails
-            meanwhile.
+            A folder for files of `format`, or a URL with the `storage_options` of its store, as in
+            `fabric.read_parquet`. Or `fabric.streams.to_files`, `to_dataset`, `to_kafka`,
+            `to_postgres`, `to_flight`, `to_blackhole`. Each row is there once, whatever fails.
         mode
             ``error`` refuses a folder or dataset that holds anything, or that another job writes.
             ``append`` adds to what is there. A Flight server is never asked what it holds.
@@ -301,20 +302,24 @@ class StreamVerbs(Verbs):
         ...     fabric.read_parquet(folder).count()
         100
         """
-        written = [self._written(target, format, mode)]
-        frames = [self]
-        for other, frame in (also or {}).items():
-            frames.append(self._other(frame, "write_stream"))
-            written.append(frame._written(other, format, mode))
+        written = [self._written(target, format, mode, storage_options)]
+        frames = [self._other(frame, "write_stream") for frame in (also or {}).values()]
+        written += [frame._written(other, format, mode) for other, frame in (also or {}).items()]
         root = written[0] if len(written) == 1 else nodes.Union(tuple(written))
         label = name or f"write stream {_place(written[0].target)}"
         choice(on_existing, get_args(OnExisting), "write_stream", "on_existing")
         stream = _stream_name(name, on_existing, restore, renames or {}, drop)
-        return self._with(frames[1:], root)._submitted(label, parallelism, latency, stream)
+        return self._with(frames, root)._submitted(label, parallelism, latency, stream)
 
     # ---- helpers
-    def _written(self, target: Target, format: FileFormat, mode: StreamMode) -> nodes.Sink:
-        chosen, rows = stream_target(target, format, mode), self._node
+    def _written(
+        self,
+        target: Target,
+        format: FileFormat,
+        mode: StreamMode,
+        options: args.StorageOptions = None,
+    ) -> nodes.Sink:
+        chosen, rows = stream_target(target, format, mode, options), self._node
         if isinstance(chosen, KafkaTarget):
             return nodes.Sink(*upserted(rows, chosen))
         if isinstance(chosen, PostgresTarget):

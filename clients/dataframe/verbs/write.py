@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.dataframe.arguments import FileOption, roots_of
+from fabric.clients.dataframe.arguments import FileOption, StorageOptions, roots_of
 from fabric.clients.dataframe.names import (
     call_text,
     column_names,
@@ -51,6 +51,7 @@ class WritingVerbs(Verbs):
         partition_by: str | Iterable[str] = (),
         max_rows_per_file: int = 0,
         force: bool = False,
+        storage_options: StorageOptions = None,
         wait: bool = True,
         **options: FileOption,
     ) -> Job:
@@ -78,6 +79,8 @@ class WritingVerbs(Verbs):
             With ``overwrite``: whatever else lies in the folder goes, too. Without it a folder is
             only replaced if all that it holds are data files of formats that Fabric reads, folders
             ``column=value`` and marker files such as ``_SUCCESS``, whoever wrote them.
+        storage_options
+            Of the store of a URL, as in `fabric.read_parquet`.
         wait
             False returns while the job runs.
         options
@@ -101,7 +104,7 @@ class WritingVerbs(Verbs):
         >>> fabric.read_parquet(folder).count()
         4
         """
-        shape = mode, partition_by, max_rows_per_file, force
+        shape = mode, partition_by, max_rows_per_file, force, storage_options
         return self._write_files("parquet", path, shape, options, wait)
 
     def write_csv(
@@ -112,6 +115,7 @@ class WritingVerbs(Verbs):
         partition_by: str | Iterable[str] = (),
         max_rows_per_file: int = 0,
         force: bool = False,
+        storage_options: StorageOptions = None,
         wait: bool = True,
         **options: FileOption,
     ) -> Job:
@@ -128,7 +132,7 @@ class WritingVerbs(Verbs):
         ...     pathlib.Path(folder, "a.csv").read_text()
         '"a","b"\n1,"x"\n,""\n'
         """
-        shape = mode, partition_by, max_rows_per_file, force
+        shape = mode, partition_by, max_rows_per_file, force, storage_options
         return self._write_files("csv", path, shape, options, wait)
 
     def write_json(
@@ -140,6 +144,7 @@ class WritingVerbs(Verbs):
         max_rows_per_file: int = 0,
         force: bool = False,
         lines: bool = True,
+        storage_options: StorageOptions = None,
         wait: bool = True,
     ) -> Job:
         r"""Write JSON: one file (``….json``, ``….ndjson``, ``….jsonl``) or a folder of parts.
@@ -155,7 +160,7 @@ class WritingVerbs(Verbs):
         ...     pathlib.Path(folder, "a.json").read_text()
         '{"a":1}\n{"a":null}\n'
         """
-        shape = mode, partition_by, max_rows_per_file, force
+        shape = mode, partition_by, max_rows_per_file, force, storage_options
         return self._write_files("json", path, shape, {"lines": lines}, wait)
 
     def write_ipc(
@@ -166,6 +171,7 @@ class WritingVerbs(Verbs):
         partition_by: str | Iterable[str] = (),
         max_rows_per_file: int = 0,
         force: bool = False,
+        storage_options: StorageOptions = None,
         wait: bool = True,
         **options: FileOption,
     ) -> Job:
@@ -179,7 +185,7 @@ class WritingVerbs(Verbs):
         ...     df.write_ipc(f"{folder}/a.arrow", compression="lz4").rows
         2
         """
-        shape = mode, partition_by, max_rows_per_file, force
+        shape = mode, partition_by, max_rows_per_file, force, storage_options
         return self._write_files("ipc", path, shape, options, wait)
 
     def write_flight(
@@ -374,13 +380,13 @@ write_flight("grpc+tcp://host:port", "name")
         self,
         format: places.FileFormat,
         path: str | Path,
-        shape: tuple[FileMode, str | Iterable[str], int, bool],
+        shape: tuple[FileMode, str | Iterable[str], int, bool, StorageOptions],
         options: dict[str, Any],
         wait: bool,
     ) -> Job:
-        mode, partition_by, rows_max, force = shape
+        mode, partition_by, rows_max, force, storage_options = shape
         target = file_target(
             format, path, mode=mode, partition_by=partition_by, rows_max=rows_max, force=force,
-            **options,
+            storage_options=storage_options, **options,
         )  # fmt: skip
         return self._sink(target, f"write {Path(target.path).name}", wait)

@@ -149,9 +149,10 @@ def reads_alike(source: FileSource, wanted: pa.Schema) -> bool:
     """Whether Spark's own Parquet reader gives the columns of `wanted` as they are.
 
     Not where a file would be hidden from it (``_x.parquet``), taken for a pattern, or hold what it
-    reads otherwise: units but microseconds, nested values, names it can't spell.
+    reads otherwise: units but microseconds, nested values, names it can't spell. Nor with options
+    for the store: Hadoop keeps a bucket's connection, and would pass over those of a later reader.
     """
-    if source.format != "parquet" or not wanted.names or "" in wanted.names:
+    if source.format != "parquet" or source.store or not wanted.names or "" in wanted.names:
         return False
     if not is_plain(source, wanted, source.paths):
         return False

@@ -23,7 +23,7 @@ from fabric.coordinator.planner.placement import Placement
 from fabric.coordinator.planner.stages import Edge, Key, producers_of
 from fabric.errors import FabricError
 from fabric.plan.nodes import Sink
-from fabric.plan.targets import WITH_CREDENTIALS
+from fabric.plan.targets import has_credentials
 
 ACTIVE = frozenset((pb.JOB_QUEUED, pb.JOB_RUNNING))
 ERRORS_MAX = 20
@@ -270,7 +270,7 @@ class Job:
     def sink_plan(self, stage: int) -> bytes:
         """What an agent needs beside the handles of a sink: the stage, where it has credentials."""
         root = self.graph.stages[stage].root
-        needs = isinstance(root, Sink) and isinstance(root.target, WITH_CREDENTIALS)
+        needs = isinstance(root, Sink) and has_credentials(root.target)
         return self.fragments[stage] if needs else b""
 
     def handles(self, stage: int) -> list[bytes]:

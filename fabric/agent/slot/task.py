@@ -17,6 +17,7 @@ from fabric.agent.slot.supervisor import SlotSupervisor
 from fabric.control.errors import from_detail
 from fabric.errors import InternalError
 from fabric.io import places, sources
+from fabric.io.object_options import check_reach
 from fabric.operators.fragment.session import Input
 from fabric.plan.nodes import Node, Scan
 from fabric.plan.schema import schema_of
@@ -64,6 +65,7 @@ class SlotTask:
             if isinstance(node, Scan) and isinstance(node.source, FileSource):
                 for split in self._splits.get(node.scan_id, ()):
                     places.check_input(split.uri)
+                    check_reach(node.source, [split.uri])
 
     def _run(self) -> sp.Run:
         spec, limits = self._spec, self._limits

@@ -1,7 +1,8 @@
 """Files as sources: one module a format, each with `file_schema`, `units` and `read_units`.
 
 Here is what they share: the `Unit` (a row group or record batch), the smallest part of a file that
-a task reads alone, and how units become splits. No file is touched.
+a task reads alone, how units become splits, and options with which a store is opened. No file is
+touched.
 """
 
 from __future__ import annotations
@@ -9,11 +10,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fabric.plan.places import OptionValue
+from fabric.plan.places import FilePlace, Options, OptionValue, Settings
 from fabric.plan.sources import Split
 
-Given = Mapping[str, OptionValue]
-"""Options of a reader, by name."""
+Given = Mapping[str, OptionValue | Settings]
+"""Options of a reader, by name, and those of its store."""
+_STORE = "storage_options"
+
+
+def with_store(options: Options, place: FilePlace) -> dict[str, OptionValue | Settings]:
+    """Options of a reader, and with them those of the store that `place` lies in."""
+    return {**dict(options), **({_STORE: place.store} if place.store else {})}
+
+
+def store_of(options: Given) -> Settings:
+    """With which options the store is opened; none: as the environment says.
+
+    >>> from fabric.plan.sources import FileSource
+    >>> source = FileSource("csv", ("s3://b/x",), settings=(("aws_region", "eu-west-1"),))
+    >>> store_of(with_store(source.options, source)), store_of({"delimiter": ";"})
+    ((('aws_region', 'eu-west-1'),), ())
+    """
+    return options.get(_STORE, ())  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io import local_files
-from fabric.io.files import Given, Unit
+from fabric.io.files import Given, Unit, store_of
 from fabric.io.files.csv_faults import told
 from fabric.io.files.csv_input import Dialect, opened
 from fabric.io.files.options import check_encoding, check_zones
@@ -174,7 +174,7 @@ def _type_of(field: pa.Field, types: pa.Schema | None, options: Given) -> pa.Dat
 def units(path: str, options: Given) -> list[Unit]:
     """One unit; the number of its rows is unknown."""
     with reading(path, "CSV"):
-        return [Unit(0, local_files.n_bytes(path))]
+        return [Unit(0, local_files.n_bytes(path, store_of(options)))]
 
 
 def read_units(
@@ -309,6 +309,7 @@ def _dialect(options: Given) -> Dialect:
     known = {each.name for each in fields(Dialect)}
     given: dict[str, Any] = {name: value for name, value in options.items() if name in known}
     schema, given["header"] = _schema(options, "schema"), has_header(options)
+    given["store"] = store_of(options)
     if schema is not None and not given["header"]:
         given.setdefault("names", tuple(schema.names))
     return Dialect(**given)

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from fabric.io import local_files
+from fabric.plan.places import Settings
 
 _HEAD_BYTES = 64 << 10
 _BOM = b"\xef\xbb\xbf"
@@ -45,6 +46,8 @@ class Dialect:
     comment: str = ""
     ragged: str = "error"
     null_values: tuple[str, ...] = ()
+    store: Settings = ()
+    """With which options the store of an object is opened."""
 
     @property
     def is_mended(self) -> bool:
@@ -87,7 +90,10 @@ def opened(source: str | pa.Buffer, dialect: Dialect) -> tuple[pa.NativeFile, di
 
 
 def _file(source: str | pa.Buffer, dialect: Dialect) -> pa.NativeFile:
-    file = local_files.unpacked(source) if isinstance(source, str) else pa.BufferReader(source)
+    if isinstance(source, str):
+        file = local_files.unpacked(source, dialect.store)
+    else:
+        file = pa.BufferReader(source)
     if not dialect.is_mended:
         return file
     return _python(Lines(BufferedReader(_decoded(file, dialect.encoding)), dialect))

@@ -21,6 +21,7 @@ from pathlib import Path
 from fabric.errors import NotFoundError, PlanError, StorageError
 from fabric.io import local_files, object_files, places
 from fabric.object_urls import is_object_url, split_url
+from fabric.plan.places import Settings
 from fabric.values import scheme_of, unreachable
 
 _PACKED = ("", *local_files.PACKINGS)
@@ -47,8 +48,9 @@ class Listed:
     roots: tuple[str, ...]
 
 
-def listed(format: str, given: list[str | Path]) -> Listed:
-    """The files that `given` (files, folders, patterns) name, in order.
+def listed(format: str, given: list[str | Path], store: Settings = ()) -> Listed:
+    """The files that `given` (files, folders, patterns) name, in order; of objects their `store` is
+    asked with these options.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def listed(format: str, given: list[str | Path]) -> Listed:
     StorageError
         A store can't be reached, or refuses.
     """
-    found = [pair for path in given for pair in _listed_one(format, path)]
+    found = [pair for path in given for pair in _listed_one(format, path, store)]
     if not found:
         raise PlanError(f"read_{format} needs at least one path")
     paths, roots = zip(*found, strict=True)
@@ -119,9 +121,9 @@ def local_path(
     return full
 
 
-def _listed_one(format: str, given: str | Path) -> list[tuple[str, str]]:
+def _listed_one(format: str, given: str | Path, store: Settings) -> list[tuple[str, str]]:
     if isinstance(given, str | os.PathLike) and is_object_url(given):
-        return _listed_objects(format, given)
+        return _listed_objects(format, given, store)
     path = local_path(given, f"read_{format}", stores=True)
     if path.is_file():
         return [(str(path), "")]
@@ -151,13 +153,15 @@ def _plain(parts: Sequence[str]) -> list[str]:
     return list(takewhile(lambda part: not has_magic(part), parts[:-1]))
 
 
-def _listed_objects(format: str, given: str | os.PathLike[str]) -> list[tuple[str, str]]:
-    (bucket, key), root = object_files.place_of(given), split_url(given)[0]
+def _listed_objects(
+    format: str, given: str | os.PathLike[str], store: Settings
+) -> list[tuple[str, str]]:
+    (bucket, key), root = object_files.place_of(given, store), split_url(given)[0]
     url, endings = f"{root}/{key}".rstrip("/"), ENDINGS[format]
     places.check_input(url)
     with suppress(NotFoundError):
         if key:
-            object_files.look_at([url])
+            object_files.look_at([url], store)
             return [(url, "")]
     below = sorted(each for each in bucket.sizes(key) if each != key)
     if below:

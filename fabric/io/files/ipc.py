@@ -18,7 +18,7 @@ from mmap import MADV_DONTNEED
 import pyarrow as pa
 
 from fabric.io import local_files
-from fabric.io.files import Given, Unit
+from fabric.io.files import Given, Unit, store_of
 from fabric.io.local_files import reading
 from fabric.object_urls import is_object_url
 
@@ -35,13 +35,13 @@ def check(options: Given) -> None:
 
 def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types from the footer."""
-    with reading(path, "Arrow IPC"), _looked_into(path) as file:
+    with reading(path, "Arrow IPC"), _looked_into(path, options) as file:
         return pa.ipc.open_file(file).schema
 
 
-def _looked_into(path: str) -> pa.NativeFile:
+def _looked_into(path: str, options: Given) -> pa.NativeFile:
     if is_object_url(path):
-        return local_files.opened(path, _AHEAD_BYTES)
+        return local_files.opened(path, _AHEAD_BYTES, store_of(options))
     return local_files.mapped(path)
 
 
@@ -49,7 +49,7 @@ def units(path: str, options: Given) -> list[Unit]:
     """Record batches with their rows; only heads are touched when not compressed."""
     if is_object_url(path):
         with reading(path, "Arrow IPC"):
-            return [Unit(0, local_files.n_bytes(path))]
+            return [Unit(0, local_files.n_bytes(path, store_of(options)))]
     with reading(path, "Arrow IPC"), local_files.mapped(path) as file:
         reader = pa.ipc.open_file(file)
         n_batches = reader.num_record_batches
@@ -81,7 +81,8 @@ def read_units(
     path: str, options: Given, schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Record batches `begin` to `end` (0:0 means all) with the columns of `schema`."""
-    with reading(path, "Arrow IPC"), local_files.opened(path, _AHEAD_BYTES) as file:
+    store = store_of(options)
+    with reading(path, "Arrow IPC"), local_files.opened(path, _AHEAD_BYTES, store) as file:
         for batch in _chosen(file, schema, begin, end):
             _check_inside(batch)
             yield batch

@@ -28,7 +28,7 @@ from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io import local_files
-from fabric.io.files import Given, Unit
+from fabric.io.files import Given, Unit, store_of
 from fabric.io.files.csv_faults import zone_way
 from fabric.io.files.json_input import as_texts, objects
 from fabric.io.files.json_types import found_types, leaves
@@ -70,13 +70,13 @@ def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types as the head of the file shows them; null: it shows no value."""
     if (given := options.get("schema")) is not None:
         with reading(path, "JSON"):
-            local_files.n_bytes(path)
+            local_files.n_bytes(path, store_of(options))
         assert isinstance(given, pa.Schema)
         return given
     types, n_bytes = options.get("types"), options.get("sample_bytes", _SAMPLE_BYTES)
     assert isinstance(n_bytes, int)
     with reading(path, "JSON"):
-        head = next(_blocks(path, n_bytes), b"")
+        head = next(_blocks(path, options, n_bytes), b"")
         if not head or head.isspace():
             return types or pa.schema([])
         try:
@@ -110,7 +110,7 @@ def texts_given(options: Given) -> tuple[str, ...]:
 def units(path: str, options: Given) -> list[Unit]:
     """One unit; the number of its rows is unknown."""
     with reading(path, "JSON"):
-        return [Unit(0, local_files.n_bytes(path))]
+        return [Unit(0, local_files.n_bytes(path, store_of(options)))]
 
 
 def read_units(
@@ -122,7 +122,7 @@ def read_units(
     """
     n_lines, texts = 0, texts_given(options)
     with reading(path, "JSON"):
-        for data in _blocks(path, _BLOCK_BYTES):
+        for data in _blocks(path, options, _BLOCK_BYTES):
             try:
                 table, bad = parse(data, schema, texts, strict=strict), None
             except ValueError as error:
@@ -334,9 +334,10 @@ def _dotted(path: str) -> str:
     return ".".join(part for part in path.split("/") if part not in ("", "[]"))
 
 
-def _blocks(path: str, n_bytes: int) -> Iterator[bytes]:
+def _blocks(path: str, options: Given, n_bytes: int) -> Iterator[bytes]:
     """Whole lines, about `n_bytes` at a time; unpacked where the file's ending says so."""
-    with local_files.unpacked(path) as opened, BufferedReader(opened) as file:
+    store = store_of(options)
+    with local_files.unpacked(path, store) as opened, BufferedReader(opened) as file:
         head = file.peek(_PEEK_BYTES).removeprefix(_BOM).lstrip()
         if head.startswith(b"["):
             yield from objects(file, n_bytes)

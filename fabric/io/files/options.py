@@ -27,9 +27,17 @@ _WORDS: dict[type, str] = {
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "read_kafka": ("format", "key", "schema", "servers", "session", "start", "topics", "until"),
     "read_stream": ("grows", "n_splits", "on_bad", "poll", "schema", "settle", "until"),
-    "read": ("columns", "hive", "schema"),
-    "write": ("max_rows_per_file", "mode", "partition_by"),
-    "to_files": ("compact", "compact_bytes", "partition_by", "roll", "roll_bytes", "roll_rows"),
+    "read": ("columns", "hive", "schema", "storage_options"),
+    "write": ("max_rows_per_file", "mode", "partition_by", "storage_options"),
+    "to_files": (
+        "compact",
+        "compact_bytes",
+        "partition_by",
+        "roll",
+        "roll_bytes",
+        "roll_rows",
+        "storage_options",
+    ),
 }
 """By how a verb begins: its keywords that are no options of the format."""
 _READERS: dict[str, tuple[str, str]] = {

@@ -28,9 +28,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from fabric.io import local_files, object_files
-from fabric.io.files import Given, Unit
+from fabric.io.files import Given, Unit, store_of
 from fabric.io.local_files import reading
 from fabric.object_urls import is_object_url
+from fabric.plan.places import Settings
 
 OPTIONS: dict[str, type] = {}
 """Reader options: none."""
@@ -44,13 +45,13 @@ def check(options: Given) -> None:
 def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types from the footer."""
     with reading(path, "Parquet"):
-        return footer(path).schema
+        return footer(path, store_of(options)).schema
 
 
 def units(path: str, options: Given) -> list[Unit]:
     """Row groups with their rows and bytes on disk."""
     with reading(path, "Parquet"):
-        found = footer(path).metadata
+        found = footer(path, store_of(options)).metadata
     groups = (found.row_group(i) for i in range(found.num_row_groups))
     return [Unit(group.num_rows, group.total_byte_size) for group in groups]
 
@@ -90,10 +91,13 @@ def read_units(
     path: str, options: Given, schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows of row groups `begin` to `end` (0:0 means all) with the columns of `schema`."""
-    return read_groups(path, useful_groups(path, begin, end), schema)
+    store = store_of(options)
+    return read_groups(path, useful_groups(path, begin, end, store=store), schema, store)
 
 
-def read_groups(path: str, groups: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_groups(
+    path: str, groups: Sequence[int], schema: pa.Schema, store: Settings = ()
+) -> Iterator[pa.RecordBatch]:
     """Rows of some row groups, on this thread, with a page a column in memory.
 
     Arrow's scanner reads ahead, and holds gigabytes of it. Of an object the wanted columns of one
@@ -101,9 +105,9 @@ def read_groups(path: str, groups: Sequence[int], schema: pa.Schema) -> Iterator
     """
     afar = is_object_url(path)
     with reading(path, "Parquet"):
-        known = footer(path).metadata if afar else None
+        known = footer(path, store).metadata if afar else None
         with (
-            local_files.opened(path) as data,
+            local_files.opened(path, store=store) as data,
             pq.ParquetFile(
                 data, metadata=known, pre_buffer=afar, buffer_size=0 if afar else _PAGE_BYTES
             ) as file,
@@ -117,14 +121,14 @@ def read_groups(path: str, groups: Sequence[int], schema: pa.Schema) -> Iterator
 
 
 def useful_groups(
-    path: str, begin: int, end: int, pruning: ds.Expression | None = None
+    path: str, begin: int, end: int, pruning: ds.Expression | None = None, store: Settings = ()
 ) -> list[int]:
     """The row groups from `begin` to `end` (0:0 means all) whose statistics don't exclude all rows
     by `pruning`."""
     if not is_object_url(path):
         return [group.id for group in pruned(fragment(path, begin, end), pruning).row_groups]
     with reading(path, "Parquet"):
-        known = footer(path).metadata
+        known = footer(path, store).metadata
         groups = list(range(begin, end or known.num_row_groups))
         if pruning is None:
             return groups
@@ -166,40 +170,40 @@ class Footers:
 
     def __init__(self, n_bytes_max: int = _N_BYTES_MAX) -> None:
         self._n_bytes_max, self._n_bytes = n_bytes_max, 0
-        self._known: OrderedDict[str, tuple[Identity, Footer]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, Settings], tuple[Identity, Footer]] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, path: str) -> Footer:
+    def of(self, path: str, store: Settings = ()) -> Footer:
         """The footer of a file as it is now; raises what pyarrow and the system do."""
-        identity = _identity(path)
+        identity, place = _identity(path, store), (path, store)
         with self._lock:
-            known = self._known.get(path)
+            known = self._known.get(place)
             if known is not None and known[0] == identity:
-                self._known.move_to_end(path)
+                self._known.move_to_end(place)
                 return known[1]
-        with local_files.opened(path) as data, pq.ParquetFile(data) as file:
+        with local_files.opened(path, store=store) as data, pq.ParquetFile(data) as file:
             found = Footer(file.metadata, file.schema.to_arrow_schema())
         if identity is not None and time.time_ns() - max(identity[-2:]) > _SETTLED_NS:
-            self._keep(path, identity, found)
+            self._keep(place, identity, found)
         return found
 
-    def _keep(self, path: str, identity: Identity, found: Footer) -> None:
+    def _keep(self, place: tuple[str, Settings], identity: Identity, found: Footer) -> None:
         with self._lock:
-            before = self._known.pop(path, None)
-            self._known[path] = identity, found
+            before = self._known.pop(place, None)
+            self._known[place] = identity, found
             self._n_bytes += _n_bytes(found) - (0 if before is None else _n_bytes(before[1]))
             while self._n_bytes > self._n_bytes_max:
                 _, (_, oldest) = self._known.popitem(last=False)
                 self._n_bytes -= _n_bytes(oldest)
 
 
-def _identity(path: str) -> Identity | None:
+def _identity(path: str, store: Settings) -> Identity | None:
     """What changes when the file does; None where the system knows no such file.
 
     The last two are when it changed, in nanoseconds; of objects nothing but the tag tells.
     """
     if is_object_url(path):
-        seen = object_files.facts(path)
+        seen = object_files.facts(path, store)
         at = 0 if seen.e_tag else int(seen.written_at.timestamp()) * 10**9
         return seen.e_tag, seen.size, at, at
     try:
@@ -216,11 +220,11 @@ def _n_bytes(footer: Footer) -> int:
 _FOOTERS = Footers()
 
 
-def look_at(paths: Sequence[str]) -> None:
+def look_at(paths: Sequence[str], options: Given) -> None:
     """Read the footers of objects that are not known yet, many at once; files are passed over."""
-    object_files.for_each(lambda path: file_schema(path, {}), filter(is_object_url, paths))
+    object_files.for_each(lambda path: file_schema(path, options), filter(is_object_url, paths))
 
 
-def footer(path: str) -> Footer:
+def footer(path: str, store: Settings = ()) -> Footer:
     """The footer of a file as it is now, from memory where it has not changed."""
-    return _FOOTERS.of(path)
+    return _FOOTERS.of(path, store)

@@ -73,10 +73,10 @@ def magnitude(source: FileSource, schema: pa.Schema, name: str) -> float:
 
 def _footers(source: FileSource) -> list[pq.FileMetaData]:
     footers = []
-    object_files.look_at(source.paths)
+    object_files.look_at(source.paths, source.store)
     for path in source.paths:
         with reading(path, "Parquet"):
-            footers.append(footer(path).metadata)
+            footers.append(footer(path, source.store).metadata)
     return footers
 
 

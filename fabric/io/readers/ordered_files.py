@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from fabric.errors import DataError
-from fabric.io.files import csv, ipc, ndjson, parquet
+from fabric.io.files import Given, csv, ipc, ndjson, parquet, with_store
 from fabric.io.read_threads import outside
 from fabric.io.readers.ordered_rows import LAST, Places, Tempo, places
 from fabric.io.readers.protocol import Cursor, Later
 from fabric.io.readers.reader import selected, whole
 from fabric.io.sources.file import is_plain, read_split
-from fabric.plan.places import OptionValue
 from fabric.plan.sources import FileSource, ReplayStream, Split
 
 _ROWS_AHEAD = 65_536
@@ -99,7 +98,7 @@ class FileReplayCursor(Cursor):
         """The rows of the file from where it is."""
         source, names = self._files, self._read_schema.names
         if source.format in FORMATS and is_plain(source, self._full, [self._path]):
-            options = dict(source.options)
+            options = with_store(source.options, source)
             yield from rows_of_file(
                 source.format, self._path, options, self._read_schema, self._row
             )
@@ -125,14 +124,14 @@ FORMATS = {"parquet": parquet, "csv": csv, "ipc": ipc, "ndjson": ndjson}
 
 
 def rows_of_file(
-    format: str, path: str, options: dict[str, OptionValue], schema: pa.Schema, row: int
+    format: str, path: str, options: Given, schema: pa.Schema, row: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file from `row` on, with the columns and types of `schema`."""
     return outside(_rows(format, path, options, schema, row), path)
 
 
 def _rows(
-    format: str, path: str, options: dict[str, OptionValue], schema: pa.Schema, row: int
+    format: str, path: str, options: Given, schema: pa.Schema, row: int
 ) -> Iterator[pa.RecordBatch]:
     module = FORMATS[format]
     if format in ("parquet", "ipc"):

@@ -33,12 +33,12 @@ import pyarrow as pa
 from fabric.errors import InternalError, PlanError
 from fabric.ids import TaskId
 from fabric.io.sinks.protocol import Handle, SinkStart, SinkWriter, unfolded
-from fabric.plan.targets import TARGETS, WITH_CREDENTIALS, StreamTarget, Target
+from fabric.plan.targets import TARGETS, StreamTarget, Target
 
 _MODULES = {"view", "object_file", "object_stream", *(target.WIRE for target in TARGETS)}
 _NO_START = SinkStart()
-_TARGETED = {target.WIRE for target in TARGETS if target in WITH_CREDENTIALS}
-"""Kinds whose handles are not enough to publish them: the target has credentials."""
+_TARGETED = ("kafka", "postgres", "object_file", "object_stream")
+"""Modules whose handles may not be enough to publish them: the target has credentials."""
 
 
 def check_target(target: Target, schema: pa.Schema | None = None, goes_on: str = "") -> None:
@@ -96,7 +96,7 @@ def open_stream_sink(
 def publish(handles: Sequence[bytes], target: Target | None = None) -> None:
     """Make the prepared output of all tasks of one sink visible; may be repeated.
 
-    Here and below `target` is given for a sink `WITH_CREDENTIALS`: its handles have none.
+    Here and below `target` is given where it `has_credentials`: its handles have none.
     """
     _call("publish", unfolded(handles), target)
 
@@ -166,6 +166,6 @@ def _call(name: str, handles: Iterable[Handle], target: Target | None) -> None:
             raise InternalError(f"no sink makes handles of kind {kind[:40]!r}")
         function = getattr(import_module(f"{__name__}.{module}"), name, None)
         if function is not None:
-            function(group, *((target,) if kind in _TARGETED else ()))
+            function(group, *((target,) if module in _TARGETED else ()))
         elif name == "take_back":
             raise InternalError(f"a sink of kind {kind!r} is not one of a stream")

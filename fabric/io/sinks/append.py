@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import DataError, NotFoundError, PlanError
-from fabric.io.files import hive
+from fabric.io.files import hive, with_store
 from fabric.io.files.folders import listed
 from fabric.io.local_files import n_bytes
 from fabric.io.schemas import checked_schema, merged
@@ -40,7 +40,7 @@ def check_appended(target: FileTarget | StreamFileTarget, schema: pa.Schema) -> 
         It names a file in the folder, how the rows differ from it, and what is expected.
     """
     try:
-        found = listed(target.format, [target.path])
+        found = listed(target.format, [target.path], target.store)
     except NotFoundError:
         return
     folders = hive.found_columns(found, None)
@@ -52,9 +52,12 @@ def check_appended(target: FileTarget | StreamFileTarget, schema: pa.Schema) -> 
     wanted = file_schema(schema, target.partition_by)
     with suppress(NotFoundError, FileNotFoundError):  # a stream has just taken it back
         if target.format not in _TEXT:
-            there = source_schema(FileSource(target.format, found.paths[-1:]))
+            source = FileSource(
+                target.format, found.paths[-1:], settings=target.settings, secrets=target.secrets
+            )
+            there = source_schema(source)
             _check_types(target, there, wanted, found.paths[-1])
-        elif filled := [path for path in found.paths if n_bytes(path)]:
+        elif filled := [path for path in found.paths if n_bytes(path, target.store)]:
             _check_texts(target, wanted, filled[-1])
 
 
@@ -85,9 +88,9 @@ def _stored(target: FileTarget | StreamFileTarget, schema: pa.Schema) -> pa.Sche
 
 def _check_texts(target: FileTarget | StreamFileTarget, wanted: pa.Schema, path: str) -> None:
     given = dict(target.options)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = with_store((), target)
     if target.format == "csv":
-        options = {"delimiter": given.get("delimiter", ","), "header": given.get("header", True)}
+        options |= {"delimiter": given.get("delimiter", ","), "header": given.get("header", True)}
     there = _found(target.format, path, options)
     if not there.names and target.format == "json":  # no object
         return

@@ -31,10 +31,10 @@ from fabric.io.object_files import Upload, copy_all, is_there, place_of
 from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.overwrite import foreign_keys
 from fabric.io.sinks.parts import PartSink, seen_names
-from fabric.io.sinks.protocol import Handle, grouped
+from fabric.io.sinks.protocol import Handle, grouped, known_store, needed_store
 from fabric.object_store import Bucket
 from fabric.object_urls import split_url
-from fabric.plan.targets import FileTarget
+from fabric.plan.targets import FileTarget, Target
 
 _BEGUN, _SUCCESS = "begun", "_SUCCESS"
 _SHOWN = 3
@@ -43,7 +43,7 @@ _SHOWN = 3
 def check_place(target: FileTarget, schema: pa.Schema | None) -> None:
     """Refuse what can't be written there: a target that exists in mode "error", one that is an
     object and not a prefix or the other way round, more than data files, other columns."""
-    bucket, key = place_of(target.path)
+    bucket, key = place_of(target.path, target.store)
     if not key:
         raise PlanError(f"{target.path} is a bucket; name a prefix in it: '{target.path}/rows'")
     below = sorted(bucket.sizes(key))
@@ -101,7 +101,7 @@ class ObjectSink(PartSink[Upload]):
         facts = {
             "path": self._target.path, "single": self._target.single, "mode": self._target.mode,
             "staging": self._staging, "begins": _begins(self._task.job, self._task.stage),
-            "parts": parts, "rows": self._rows,
+            "parts": parts, "rows": self._rows, "options": bool(self._target.store),
         }  # fmt: skip
         return Handle("object-file", facts).encode()
 
@@ -113,15 +113,17 @@ class ObjectSink(PartSink[Upload]):
 
     def _place(self, folder: str, number: int) -> Upload:
         places.check_output(self._target.path)
-        return Upload(f"{self._staging}/{self._task.task:05d}.{self._task.attempt}-{number:04d}")
+        name = f"{self._task.task:05d}.{self._task.attempt}-{number:04d}"
+        return Upload(f"{self._staging}/{name}", self._target.store)
 
 
-def publish(handles: Sequence[Handle]) -> None:
+def publish(handles: Sequence[Handle], target: Target | None = None) -> None:
     """Copy all parts of one target to where they are seen."""
+    store = needed_store(handles, target)
     facts = [handle.facts for handle in handles]
     url, mode, is_single = facts[0]["path"], facts[0]["mode"], facts[0]["single"]
     places.check_output(url)
-    bucket, key = place_of(url)
+    bucket, key = place_of(url, store)
     _, staging = split_url(facts[0]["staging"])
     staged = _staged(facts)
     there = bucket.sizes(staging)
@@ -141,7 +143,7 @@ def publish(handles: Sequence[Handle]) -> None:
         bucket.remove([success])
     copies = {name: seen for name, seen in staged.items() if seen}
     try:
-        copy_all(bucket, copies, there)
+        copy_all(bucket, copies, there, store)
     except BaseException:
         with suppress(FabricError):  # else `abandon` does it
             _restore(bucket, key, before, copies.values())
@@ -152,31 +154,37 @@ def publish(handles: Sequence[Handle]) -> None:
     _clear(bucket, staging)
 
 
-def abandon(handles: Sequence[Handle]) -> None:
+def abandon(handles: Sequence[Handle], target: Target | None = None) -> None:
     """Remove whatever the stage of these handles staged; what is published stays."""
+    if (store := known_store(handles, target)) is None:
+        return  # `discard` does it
     for facts in grouped(handles, "path", "staging"):
         places.check_output(facts[0]["path"])
-        _undo(facts[0]["path"], facts[0]["staging"], facts[0]["begins"])
+        at = place_of(facts[0]["path"], store)
+        _undo(at, facts[0]["staging"], facts[0]["begins"])
 
 
-def drop(handles: Sequence[Handle]) -> None:
+def drop(handles: Sequence[Handle], target: Target | None = None) -> None:
     """Remove what these attempts staged, and nothing of any other."""
+    if (store := known_store(handles, target)) is None:
+        return  # as above
     for handle in handles:
         places.check_output(handle.facts["path"])
-        place_of(handle.facts["path"])[0].remove(_staged([handle.facts]))
+        place_of(handle.facts["path"], store)[0].remove(_staged([handle.facts]))
 
 
 def discard(target: FileTarget, job: str, stage: int) -> None:
     """Remove whatever the tasks of a stage staged, listed in handles or not."""
-    _undo(target.path, _aside(target.path, job, stage), _begins(job, stage))
+    at = place_of(target.path, target.store)
+    _undo(at, _aside(target.path, job, stage), _begins(job, stage))
 
 
-def _undo(url: str, staging_url: str, begins: str) -> None:
+def _undo(at: tuple[Bucket, str], staging_url: str, begins: str) -> None:
     """Remove what lies aside, and what a publish that was cut short has copied.
 
     Where that one had begun to remove what was there before, what is new stays.
     """
-    (bucket, key), (_, staging) = place_of(url), split_url(staging_url)
+    (bucket, key), (_, staging) = at, split_url(staging_url)
     before = _begun(bucket, f"{staging}/{_BEGUN}")
     if before is not None and key not in before:
         now = bucket.sizes(key)

@@ -19,7 +19,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -43,10 +43,19 @@ from fabric.io.sinks.append import check_appended
 from fabric.io.sinks.claims import ASIDE, OURS, WAYS
 from fabric.io.sinks.encoders import ENDINGS
 from fabric.io.sinks.parts import PartSink
-from fabric.io.sinks.protocol import Epochs, Handle, SinkStart, SinkWriter, grouped
+from fabric.io.sinks.protocol import (
+    Epochs,
+    Handle,
+    SinkStart,
+    SinkWriter,
+    grouped,
+    known_store,
+    needed_store,
+)
 from fabric.io.sinks.stream_folders import file_name, task_name
 from fabric.object_store import Bucket
-from fabric.plan.targets import StreamFileTarget
+from fabric.plan.places import Settings
+from fabric.plan.targets import StreamFileTarget, Target
 
 LOCK_S, HELD_S = 10.0, 60.0
 """How long one process waits for another, and when a lock belongs to nobody any more."""
@@ -61,13 +70,14 @@ class Keys:
     bucket: Bucket
     target: str
     root: str
+    store: Settings = field(default=(), repr=False)
 
     @staticmethod
-    def of(url: str, job: str, stage: int) -> Keys:
+    def of(url: str, job: str, stage: int, store: Settings = ()) -> Keys:
         """Raises `PlanError` where plans may not write."""
         places.check_output(url)
-        bucket, key = place_of(url)
-        return Keys(bucket, key, f"{_beside(key)}.{job}-{stage}.stream")
+        bucket, key = place_of(url, store)
+        return Keys(bucket, key, f"{_beside(key)}.{job}-{stage}.stream", store)
 
     @property
     def working(self) -> str:
@@ -124,7 +134,7 @@ class Keys:
 
 def check_stream(target: StreamFileTarget, schema: pa.Schema, goes_on: str = "") -> None:
     """Refuse a bucket, an object, and a prefix with another job's rows; see `stream_file`."""
-    bucket, key = place_of(target.path)
+    bucket, key = place_of(target.path, target.store)
     if not key:
         raise PlanError(f"{target.path} is a bucket; name a prefix in it: '{target.path}/rows'")
     if is_there(bucket, key):
@@ -149,7 +159,8 @@ def open_stream(
 
     Raises `StorageError` where the store ignores conditional writes: claims and locks are such.
     """
-    keys, numbers = Keys.of(target.path, task.job, task.stage), count(1)
+    keys = Keys.of(target.path, task.job, task.stage, target.store)
+    numbers = count(1)
     _claim(target, task.job)
     keys.bucket.check_conditions(f"{keys.root}/conditions")
     keys.bucket.put(keys.alive, b"")
@@ -171,7 +182,7 @@ class Portion(PartSink[Upload]):
     ) -> None:
         super().__init__(target, schema, task)
         self._target, self._of_run = target, place
-        self._keys = Keys.of(target.path, task.job, task.stage)
+        self._keys = Keys.of(target.path, task.job, task.stage, target.store)
         self._names: list[str] = []
 
     def prepare(self, checkpoint: int = FINAL) -> bytes:
@@ -182,6 +193,7 @@ class Portion(PartSink[Upload]):
         facts = {
             "path": self._target.path, "job": self._task.job, "stage": self._task.stage,
             "task": self._task.task, "run": run, "number": number, "names": self._names,
+            "options": bool(self._target.store),
         }  # fmt: skip
         return Handle("object-stream", facts).encode()
 
@@ -189,13 +201,14 @@ class Portion(PartSink[Upload]):
         own = file_name(self._task, self._of_run, number, self._target.format)
         name = f"{folder}/{own}".lstrip("/")
         self._names.append(name)
-        return Upload(f"{self._keys.bucket.url}/{self._keys.working}/{name}")
+        return Upload(f"{self._keys.bucket.url}/{self._keys.working}/{name}", self._keys.store)
 
 
-def publish(handles: Sequence[Handle]) -> None:
+def publish(handles: Sequence[Handle], target: Target | None = None) -> None:
     """Make all objects of these portions visible; may be repeated."""
+    store = needed_store(handles, target)
     for facts in grouped(handles, "path", "job", "stage"):
-        keys = Keys.of(facts[0]["path"], facts[0]["job"], facts[0]["stage"])
+        keys = Keys.of(facts[0]["path"], facts[0]["job"], facts[0]["stage"], store)
         if not is_there(keys.bucket, keys.alive):  # the job has ended
             continue
         with keys.locked():
@@ -214,24 +227,27 @@ def _publish(facts: dict[str, Any], keys: Keys, there: dict[str, int]) -> None:
                     f"the written rows of {facts['path']} are gone: there is no {staged}; was it "
                     "removed by hand?"
                 )
-        copy_all(bucket, {key: seen for key, seen in copies.items() if key in there}, there)
+        waiting = {key: seen for key, seen in copies.items() if key in there}
+        copy_all(bucket, waiting, there, keys.store)
         failpoints.reach("stream.publishing")
         keys.set_published(facts["task"], place)
     bucket.remove(key for key in copies if key in there)
 
 
-def abandon(handles: Sequence[Handle]) -> None:
+def abandon(handles: Sequence[Handle], target: Target | None = None) -> None:
     """Remove the objects of these portions; what was published stays."""
+    if (store := known_store(handles, target)) is None:
+        return  # `discard` does it
     for handle in handles:
         facts = handle.facts
-        keys = Keys.of(facts["path"], facts["job"], facts["stage"])
+        keys = Keys.of(facts["path"], facts["job"], facts["stage"], store)
         keys.bucket.remove(f"{keys.working}/{name}" for name in facts["names"])
 
 
 drop = abandon
 
 
-def take_back(handles: Sequence[Handle]) -> None:
+def take_back(handles: Sequence[Handle], target: Target | None = None) -> None:
     """Have nobody see any more what these portions published; may be repeated.
 
     Raises
@@ -239,8 +255,9 @@ def take_back(handles: Sequence[Handle]) -> None:
     NotFoundError
         Objects are not where they were put: somebody moved or removed them.
     """
+    store = needed_store(handles, target)
     for facts in grouped(handles, "path", "job", "stage"):
-        keys = Keys.of(facts[0]["path"], facts[0]["job"], facts[0]["stage"])
+        keys = Keys.of(facts[0]["path"], facts[0]["job"], facts[0]["stage"], store)
         with keys.locked():
             _take_back(keys, sorted({name for fact in facts for name in fact["names"]}))
         if not is_there(keys.bucket, keys.alive):  # of a job that had ended
@@ -272,7 +289,7 @@ def _take_back(keys: Keys, names: list[str]) -> None:
 
 def discard(target: StreamFileTarget, job: str, stage: int) -> None:
     """At a job's end: what is not published is removed."""
-    keys = Keys.of(target.path, job, stage)
+    keys = Keys.of(target.path, job, stage, target.store)
     bucket = keys.bucket
     if left := bucket.sizes(keys.root):
         with keys.locked():
@@ -293,7 +310,7 @@ def _claim(target: StreamFileTarget, job: str) -> None:
     """Have the prefix belong to `job` until `discard`; again is fine."""
     if target.mode == "append":
         return
-    bucket, key = place_of(target.path)
+    bucket, key = place_of(target.path, target.store)
     writer = f"{_beside(key)}.writer"
     if bucket.create(writer, job.encode()) is None:
         if (other := _claimed_by(bucket, writer)) != job:
@@ -308,7 +325,7 @@ def _claim(target: StreamFileTarget, job: str) -> None:
 
 def _check_unused(target: StreamFileTarget, job: str) -> None:
     """Refuse a prefix that holds objects, or that is written, unless by `job`."""
-    bucket, key = place_of(target.path)
+    bucket, key = place_of(target.path, target.store)
     seen = _seen(bucket, key)
     names = [OURS.fullmatch(name.rpartition("/")[2]) for name in seen]
     wrote = [found["job"] if found else "" for found in names]

@@ -24,6 +24,8 @@ import pyarrow as pa
 from fabric.checkpoint.manifest import FINAL
 from fabric.config import StateBackend
 from fabric.errors import CancelledError, InternalError
+from fabric.plan.places import FilePlace, Settings
+from fabric.plan.targets import Target
 
 VERSION = 1
 PORTIONS = "portions"
@@ -132,6 +134,21 @@ def grouped(handles: Iterable[Handle], *names: str) -> list[list[dict[str, Any]]
     for handle in handles:
         found.setdefault(tuple(handle.facts[name] for name in names), []).append(handle.facts)
     return list(found.values())
+
+
+def known_store(handles: Iterable[Handle], target: Target | None) -> Settings | None:
+    """The options by which the store of objects in `handles` is opened; None: it has some, and
+    nobody has said which."""
+    if isinstance(target, FilePlace):
+        return target.store
+    return None if any(handle.facts.get("options") for handle in handles) else ()
+
+
+def needed_store(handles: Iterable[Handle], target: Target | None) -> Settings:
+    """`known_store`, which must be known."""
+    if (store := known_store(handles, target)) is None:
+        raise InternalError("a sink of objects was not told the options of its store")
+    return store
 
 
 @contextmanager

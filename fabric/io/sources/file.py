@@ -15,7 +15,7 @@ from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io import local_files, object_files
-from fabric.io.files import csv, file_splits, hive, ipc, ndjson, parquet
+from fabric.io.files import Given, csv, file_splits, hive, ipc, ndjson, parquet, with_store
 from fabric.io.files.options import check_known
 from fabric.io.files.statistics import Known, pruning_filter
 from fabric.io.local_files import first_line, reading
@@ -23,7 +23,6 @@ from fabric.io.read_threads import outside
 from fabric.io.schemas import checked_schema, difference, filled, merged, texts_for_nulls
 from fabric.object_urls import is_object_url
 from fabric.plan.expr import Expr
-from fabric.plan.places import OptionValue
 from fabric.plan.sources import FileSource, Split
 
 _FORMATS: dict[str, ModuleType] = {"parquet": parquet, "csv": csv, "ipc": ipc, "json": ndjson}
@@ -56,9 +55,9 @@ def source_schema(source: FileSource) -> pa.Schema:
 def look_at(source: FileSource, paths: Sequence[str]) -> None:
     """Ask the stores about objects, and read their footers, many at once: one after the other would
     be slow. Files of this machine are passed over."""
-    object_files.look_at(paths)
+    object_files.look_at(paths, source.store)
     if source.format == "parquet":
-        parquet.look_at(paths)
+        parquet.look_at(paths, _reader(source)[1])
 
 
 def _way(source: FileSource, known: pa.Schema, found: pa.Schema) -> str:
@@ -83,7 +82,7 @@ def _is_empty(source: FileSource, path: str) -> bool:
     if source.format not in _HEADLESS or len(source.paths) == 1:
         return False
     with reading(path, source.format.upper()):
-        return local_files.n_bytes(path) == 0
+        return local_files.n_bytes(path, source.store) == 0
 
 
 def _with_hive(source: FileSource, files: pa.Schema) -> pa.Schema:
@@ -95,7 +94,7 @@ def _with_hive(source: FileSource, files: pa.Schema) -> pa.Schema:
 def enumerate_splits(source: FileSource, n_target: int) -> list[Split]:
     """About `n_target` splits of equal size; one a file when there are enough files."""
     reader, options = _reader(source)
-    object_files.look_at(source.paths)
+    object_files.look_at(source.paths, source.store)
     units = {path: reader.units(path, options) for path in source.paths}
     sizes = {path: sum(u.n_rows or u.n_bytes for u in found) for path, found in units.items()}
     total = sum(sizes.values())
@@ -174,8 +173,8 @@ def _read_file(
     """Rows of one file with the second of `columns`; the first are all that it gives."""
     (own, inner), (reader, options) = columns, _reader(source)
     if source.format == "parquet":
-        groups = parquet.useful_groups(split.uri, split.begin, split.end, pruning)
-        yield from parquet.read_groups(split.uri, groups, inner)
+        groups = parquet.useful_groups(split.uri, split.begin, split.end, pruning, source.store)
+        yield from parquet.read_groups(split.uri, groups, inner, source.store)
     elif source.format == "ipc" and bounded and not is_object_url(split.uri):
         yield from ipc.read_bounded(split.uri, inner, split.begin, split.end)
     elif source.format == "json":
@@ -228,7 +227,7 @@ def check_as_planned(source: FileSource, schema: pa.Schema, split: Split) -> Non
     CSV and JSON have no footer; their length is all there is to tell a cut file by.
     """
     if source.format in _HEADLESS:
-        _check_length(split)
+        _check_length(source, split)
         return
     check_unchanged(source, schema, split.uri)
     if source.format == "parquet" and split.n_rows:
@@ -286,9 +285,9 @@ def _change(source: FileSource, expected: pa.Schema, found: pa.Schema) -> str:
     return difference(expected, _with_hive(source, filled(found, expected)))
 
 
-def _check_length(split: Split) -> None:
+def _check_length(source: FileSource, split: Split) -> None:
     with reading(split.uri, "CSV" if split.uri.endswith(".csv") else "text"):
-        n_bytes = local_files.n_bytes(split.uri)
+        n_bytes = local_files.n_bytes(split.uri, source.store)
     if n_bytes < split.n_bytes:
         raise DataError(
             f"{split.uri} has been cut since the plan was made: {n_bytes} bytes where "
@@ -320,10 +319,10 @@ def check_rows(source: FileSource, schema: pa.Schema, split: Split) -> None:
         pass
 
 
-def _reader(source: FileSource) -> tuple[ModuleType, dict[str, OptionValue]]:
+def _reader(source: FileSource) -> tuple[ModuleType, Given]:
     if source.format not in _FORMATS:
         raise ConfigError(f"there is no file format {source.format!r}; use {', '.join(_FORMATS)}")
     reader = _FORMATS[source.format]
     options = check_known(f"read_{source.format}", reader.OPTIONS, source.options)
     reader.check(options)
-    return reader, options
+    return reader, with_store(source.options, source)

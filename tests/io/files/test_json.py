@@ -54,7 +54,7 @@ def test_arrays_become_lines(
 ) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(rows, indent=indent, ensure_ascii=ascii_only))
-    found = b"".join(ndjson._blocks(str(path), 10)).splitlines()
+    found = b"".join(ndjson._blocks(str(path), {}, 10)).splitlines()
     assert [json.loads(line) for line in found] == rows
 
 

@@ -16,6 +16,7 @@ import fabric
 from fabric import col
 from fabric.errors import PlanError
 from tests.services.s3a import s3a_jars
+from tests.services.versitygw import KEY, SECRET, environment, object_store
 from tests.support.buckets import keys, new_bucket, put, url_of, use_store
 
 if TYPE_CHECKING:
@@ -66,6 +67,27 @@ def test_without_the_connector_it_is_said_what_to_install(
     with pytest.raises(PlanError, match=said):
         fabric.read_parquet(url).collect(engine="spark")
     assert keys(bucket) == ["rows/a.parquet"]
+
+
+def test_with_options_our_own_readers_are_used(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a connector, and without an environment: workers are told with the plan."""
+    for name in environment(""):
+        monkeypatch.delenv(name, raising=False)
+    options = {
+        "endpoint": object_store()[0], "region": "us-east-1", "access_key_id": KEY,
+        "secret_access_key": SECRET,
+    }  # fmt: skip
+    url = url_of(bucket := new_bucket(), "rows")
+    (bucket / "rows").mkdir()
+    (bucket / "rows" / "a.parquet").write_bytes(parquet(1, 2))
+    with fabric.connect("spark") as session:
+        rows = session.read_parquet(url, storage_options=options).filter(col("id") > 1)
+        assert rows.to_dicts() == [{"id": 2}]
+        assert SECRET not in rows.explain()
+        rows.write_parquet(url_of(bucket, "copy"), storage_options=options)
+    assert pq.read_table(bucket / "copy").to_pylist() == [{"id": 2}]
 
 
 def test_with_the_connector_spark_reads_s3a(
