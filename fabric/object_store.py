@@ -203,11 +203,15 @@ class Bucket:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The bytes of each object below a prefix, which is a whole name; by its key."""
+        return {key: facts.size for key, facts in self.listed(prefix).items()}
+
+    def listed(self, prefix: str, after: str = "") -> dict[str, ObjectFacts]:
+        """Each object below a prefix, by its key; those whose keys come behind `after`."""
         import obstore
 
         with self.asking("listed", prefix or "the root"):
-            listed = obstore.list(self._store, prefix or None)
-            return {each["path"]: each["size"] for some in listed for each in some}
+            listed = obstore.list(self._store, prefix or None, offset=after or None)
+            return {each["path"]: _facts(each) for some in listed for each in some}
 
     def names(self, prefix: str) -> tuple[list[str], list[str]]:
         """What lies right below a prefix: the names of further prefixes, and of objects."""
@@ -224,8 +228,7 @@ class Bucket:
         import obstore
 
         with self.asking("read", key):
-            found = obstore.head(self._store, key)
-        return ObjectFacts(found["size"], found["e_tag"] or "", found["last_modified"])
+            return _facts(obstore.head(self._store, key))
 
     def part(self, key: str, start: int, end: int, e_tag: str = "") -> Buffer:
         """Bytes `start` to `end`; `DataError` where the object no longer has the tag."""
@@ -288,11 +291,14 @@ class Bucket:
             raise known from None  # the text of `error` may hold more than people should see
 
 
+def _facts(found: ObjectMeta) -> ObjectFacts:
+    return ObjectFacts(found["size"], found["e_tag"] or "", found["last_modified"])
+
+
 _CREDENTIALS = {
     "aws_access_key_id": "access_key_id", "aws_secret_access_key": "secret_access_key",
-    "aws_session_token": "token", "google_bearer_token": "token",
+    "aws_session_token": "token", "google_bearer_token": "token", "azure_storage_token": "token",
     "azure_storage_account_key": "access_key", "azure_storage_sas_token": "sas_token",
-    "azure_storage_token": "token",
 }  # fmt: skip
 """Options that are credentials, and what obstore calls them where they are given as a whole."""
 
@@ -313,9 +319,8 @@ def _opened(url: ObjectUrl, options: dict[str, str], environ: Mapping[str, str])
     from obstore.store import from_url
 
     client: dict[str, Any] = {
-        "connect_timeout": timedelta(seconds=CONNECT_S),
-        "timeout": timedelta(seconds=REQUEST_S),
-    }
+        "connect_timeout": timedelta(seconds=CONNECT_S), "timeout": timedelta(seconds=REQUEST_S)
+    }  # fmt: skip
     lowered = {name.lower(): value for name, value in {**environ, **options}.items()}
     ends = [value for name, value in lowered.items() if "endpoint" in name or "base_url" in name]
     names = ", ".join(sorted(options)) or "none"
@@ -323,19 +328,16 @@ def _opened(url: ObjectUrl, options: dict[str, str], environ: Mapping[str, str])
     if options.pop("allow_http", str(is_plain)).lower() == "true":
         client["allow_http"] = True  # whoever names such an endpoint wants it
     apart = _provider(url.scheme, options)
-    pauses = {
-        "init_backoff": timedelta(seconds=PAUSE_S), "max_backoff": timedelta(seconds=PAUSE_MAX_S)
+    first, most = timedelta(seconds=PAUSE_S), timedelta(seconds=PAUSE_MAX_S)
+    retry = {
+        "max_retries": RETRIES_MAX, "retry_timeout": timedelta(seconds=RETRY_S),
+        "backoff": {"init_backoff": first, "max_backoff": most},
     }  # fmt: skip
     open_any: Callable[..., Any] = from_url
     try:
         return open_any(  # type: ignore[no-any-return]
-            str(url), config=options, client_options=client,
-            retry_config={
-                "max_retries": RETRIES_MAX, "retry_timeout": timedelta(seconds=RETRY_S),
-                "backoff": pauses,
-            },
-            **apart,
-        )  # fmt: skip
+            str(url), config=options, client_options=client, retry_config=retry, **apart
+        )
     except (BaseError, ValueError, TypeError) as error:
         raise ConfigError(
             f"{url} can't be opened: {type(error).__name__}; options given: {names}. Are the "

@@ -65,7 +65,8 @@ def _check_source(source: object) -> None:
             _check_read(paths, places.check_input)
             check_reach(source, paths)
         case FollowedFiles(path=path):
-            _check_read([path], places.check_read)
+            _check_read([path], places.check_input)
+            check_reach(source, [path])
         case FlightSource(uri=uri):
             places.check_host(uri)
         case ReplayStream(source=inner):

@@ -710,7 +710,7 @@ class ReplayStream(_message.Message):
     def __init__(self, source: _Optional[_Union[Source, _Mapping]] = ..., order_by: _Optional[str] = ..., split_by: _Optional[str] = ..., by_file: _Optional[bool] = ..., speed: _Optional[float] = ...) -> None: ...
 
 class FollowedFiles(_message.Message):
-    __slots__ = ("format", "path", "grows", "until", "n_splits", "poll_s", "settle_s", "options", "on_bad")
+    __slots__ = ("format", "path", "grows", "until", "n_splits", "poll_s", "settle_s", "options", "on_bad", "settings", "secrets")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     GROWS_FIELD_NUMBER: _ClassVar[int]
@@ -720,6 +720,8 @@ class FollowedFiles(_message.Message):
     SETTLE_S_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     ON_BAD_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     format: str
     path: str
     grows: bool
@@ -729,7 +731,9 @@ class FollowedFiles(_message.Message):
     settle_s: float
     options: _containers.RepeatedCompositeFieldContainer[Option]
     on_bad: str
-    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., grows: _Optional[bool] = ..., until: _Optional[str] = ..., n_splits: _Optional[int] = ..., poll_s: _Optional[float] = ..., settle_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., on_bad: _Optional[str] = ...) -> None: ...
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    secrets: _containers.RepeatedCompositeFieldContainer[Setting]
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., grows: _Optional[bool] = ..., until: _Optional[str] = ..., n_splits: _Optional[int] = ..., poll_s: _Optional[float] = ..., settle_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., on_bad: _Optional[str] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
 
 class FlightStream(_message.Message):
     __slots__ = ("name", "acknowledge", "n_splits", "buffer_bytes")

@@ -235,8 +235,8 @@ class ReplayStream(StreamPlace):
 
 
 @dataclass(frozen=True, slots=True)
-class FollowedFiles(StreamPlace):
-    """The files of the folder `path` as they come, each once; or one file that `grows`, by lines.
+class FollowedFiles(StreamPlace, FilePlace):
+    """Files of the folder or prefix `path` as they come, each once; or one that `grows`, by lines.
 
     A file is there at once, whole, by a rename; names that begin with "." or "_" are passed over.
     `settle_s`: leave those alone that changed less than this ago. `until` "now" ends with what was
@@ -264,7 +264,7 @@ class FollowedFiles(StreamPlace):
         "settle_s": bounds.WAIT_S_MAX,
     }
     MAY_CHANGE: ClassVar[tuple[str, ...]] = (
-        "until", "n_splits", "poll_s", "settle_s", "options", "on_bad",
+        "until", "n_splits", "poll_s", "settle_s", "options", "on_bad", "settings",
     )  # fmt: skip
 
     def text(self) -> str:

@@ -18,7 +18,7 @@ import pytest
 
 import fabric
 from fabric import col
-from fabric.errors import ConfigError, DataError, NotFoundError, PlanError, StorageError
+from fabric.errors import ConfigError, DataError, NotFoundError, StorageError
 from fabric.io import object_files
 from fabric.io.sinks.json_texts import lines
 from fabric.object_store import PART_BYTES, Bucket
@@ -170,8 +170,6 @@ def test_what_is_not_there(bucket: Path) -> None:
     with pytest.raises(ConfigError, match="not the URL of an object") as caught:
         fabric.read_parquet("s3://key:topsecret@bucket/x.parquet")
     assert "topsecret" not in str(caught.value)
-    with pytest.raises(PlanError, match=r"files can't reach s3://.*mount the store"):
-        fabric.streams.files("s3://bucket/x", format="parquet", schema={"a": "int64"})
 
 
 @pytest.mark.parametrize("ending", READS)

@@ -5,11 +5,13 @@ One job: a `StreamScan` with its schema. Rows have event time only after ``.with
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from fabric.clients.dataframe.arguments import FileOption, file_options
+from fabric.clients.dataframe.arguments import FileOption, StorageOptions, file_options
 from fabric.clients.dataframe.durations import Length, us
 from fabric.clients.dataframe.expressions.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.frame import DataFrame
@@ -17,8 +19,10 @@ from fabric.clients.dataframe.names import choice, column_name, number, unknown_
 from fabric.clients.dataframe.session import Session
 from fabric.errors import PlanError
 from fabric.io.files.folders import ENDINGS, local_path
+from fabric.object_urls import is_object_url, split_url
 from fabric.plan import sources
 from fabric.plan.nodes import Node, Scan, StreamScan
+from fabric.plan.places import Settings
 
 __all__ = ["files", "flight", "generator", "nexmark", "read_stream", "replay"]
 
@@ -36,14 +40,15 @@ def read_stream(
     session: Session | None = None,
     **options: FileOption | Length,
 ) -> DataFrame:
-    """Endless rows: files as they appear in a folder (`files`), or a stream described elsewhere.
+    """Endless rows: files as they appear in a folder or an object store (`files`), or a stream
+    described elsewhere.
 
     Generators, replays and Flight streams are in `fabric.streams`.
 
     Parameters
     ----------
     source
-        A folder, or the description of a stream.
+        A folder, the URL of a prefix as ``s3://bucket/in``, or the description of a stream.
     options
         Of a folder those of `files`; of a description its ``schema``.
 
@@ -56,7 +61,9 @@ def read_stream(
     """
     if isinstance(source, str | Path):
         given: dict[str, Any] = dict(options)
-        return files(local_path(source, "read_stream"), session=session, **given)
+        if not is_object_url(source):
+            source = local_path(source, "read_stream", stores=True)
+        return files(source, session=session, **given)
     if not isinstance(source, sources.StreamSource):
         raise PlanError(
             f"read_stream takes a folder or a stream's description, got {type(source).__name__}; "
@@ -78,10 +85,11 @@ def files(
     poll: Length = "1 second",
     settle: Length = "0 seconds",
     on_bad: sources.OnUnreadable = "fail",
+    storage_options: StorageOptions = None,
     session: Session | None = None,
     **options: FileOption,
 ) -> DataFrame:
-    """Files of a folder as they come, each once; or with `grows` one file as it grows.
+    """Files of a folder or prefix as they come, each once; or with `grows` one file as it grows.
 
     Parameters
     ----------
@@ -91,7 +99,8 @@ def files(
         ``column=value`` are followed, too, and give columns as in `fabric.read_parquet`; other
         folders in it are not. A file is read once: write it under another name and rename it when
         it is whole, or set `settle`; one that is longer later is an error. A file that `grows`
-        must stay: when it was moved, replaced or cut, the job fails.
+        must stay: when it was moved, replaced or cut, the job fails. The URL of a prefix is
+        followed as a folder is (``docs/object_stores.md``).
     format
         ``parquet``, ``csv``, ``ipc`` or ``json`` (``ndjson``); by default what names end with.
     schema
@@ -106,6 +115,8 @@ def files(
         What can't be read, or has other columns: ``fail`` names file and place; ``skip`` leaves out
         the line of a growing file, of others the rest; ``side`` also puts each out as a row of
         ``.side_output("unreadable")``: its ``file``, ``offset``, ``data`` and ``error``.
+    storage_options
+        Of the store of a URL, as in `fabric.read_parquet`.
     options
         Of the reader, as in `fabric.read_csv`.
 
@@ -123,38 +134,46 @@ def files(
     """
     from fabric.io.readers.ordered_files import FORMATS  # for start-up time
 
-    where, kind = _place(path, format)
-    source = sources.FollowedFiles(
-        kind,
-        str(where),
-        grows,
-        choice(until, ("", "now"), "files", "until"),  # type: ignore[arg-type]
-        whole(n_splits, 1, "files", "n_splits"),
-        us(poll, "poll", least=1) / 1e6,
-        us(settle, "settle") / 1e6,
-        file_options(options, "read_stream", FORMATS[kind].OPTIONS),
-        choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
-    )
-    return _stream(source, schema, session)
+    place = _place(path, format, storage_options)
+    given: dict[str, Any] = {
+        "grows": grows, "until": choice(until, ("", "now"), "files", "until"),
+        "n_splits": whole(n_splits, 1, "files", "n_splits"),
+        "poll_s": us(poll, "poll", least=1) / 1e6, "settle_s": us(settle, "settle") / 1e6,
+        "options": file_options(options, "read_stream", FORMATS[place.format].OPTIONS),
+        "on_bad": choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),
+    }  # fmt: skip
+    return _stream(replace(place, **given), schema, session)
 
 
-def _place(path: str | Path, format: str | None) -> tuple[Path, Any]:
+def _place(
+    path: str | Path, format: str | None, storage_options: StorageOptions
+) -> sources.FollowedFiles:
     """Where the files are, and their format as a plan says it."""
-    where = local_path(path, "files")
-    if format is None:
-        format = _format_of(where)
-    return where, _FORMATS[choice(format, tuple(_FORMATS), "files", "format")]
+    from fabric.io.object_options import set_apart  # for start-up time
+
+    settings, secrets = set_apart(storage_options, [path], "files")
+    if isinstance(path, str | os.PathLike) and is_object_url(path):
+        where = "/".join(filter(None, split_url(path)))
+    else:
+        where = str(local_path(path, "files", stores=True))
+    store = tuple(sorted(settings + secrets))
+    named = choice(format or _format_of(where, store), tuple(_FORMATS), "files", "format")
+    kind: Any = _FORMATS[named]
+    return sources.FollowedFiles(kind, where, settings=settings, secrets=secrets)
 
 
-def _format_of(path: Path) -> str:
+def _format_of(path: str, store: Settings) -> str:
     """The format that a path, or the first file in it, ends with."""
-    from fabric.io.readers.files import names_in  # for start-up time
+    from fabric.io.readers.followed import followed  # for start-up time
 
-    for name in [path.name, *(sorted(names_in(str(path))) if path.is_dir() else ())]:
+    is_place = is_object_url(path) or os.path.isdir(path)
+    names = sorted(followed(path, store=store).names(whole=True)) if is_place else []
+    for name in [os.path.basename(path), *names]:
         for format in _FORMATS:
             if name.lower().endswith(ENDINGS[format]):
                 return format
-    why = "there is nothing of a known ending in it" if path.exists() else "it is not there yet"
+    is_there = is_place or os.path.exists(path)
+    why = "there is nothing of a known ending in it" if is_there else "it is not there yet"
     raise PlanError(
         f"read_stream can't tell the format of {path}: {why}; write: "
         'format="parquet", or "csv", "ipc", "json"'

@@ -26,7 +26,16 @@ _WORDS: dict[type, str] = {
 
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "read_kafka": ("format", "key", "schema", "servers", "session", "start", "topics", "until"),
-    "read_stream": ("grows", "n_splits", "on_bad", "poll", "schema", "settle", "until"),
+    "read_stream": (
+        "grows",
+        "n_splits",
+        "on_bad",
+        "poll",
+        "schema",
+        "settle",
+        "storage_options",
+        "until",
+    ),
     "read": ("columns", "hive", "schema", "storage_options"),
     "write": ("max_rows_per_file", "mode", "partition_by", "storage_options"),
     "to_files": (

@@ -1,16 +1,16 @@
-"""The files of a folder as they come, each once and whole.
+"""The files of a folder, or below a prefix of an object store, as they come, each once and whole.
 
 One job: the cursor of `FollowedFiles`. Files go to a split by their name and are read by age, then
-name; names that begin with a dot or underscore, or don't end as the format's do, are left out. Of
-the folders in it those named ``column=value`` are followed, too, and give their files columns, as
-for tables (see `files/hive`); a file is named by its path from the followed folder on.
+name; which are followed is said by `followed`. Folders named ``column=value`` give their files
+columns, as for tables (see `files/hive`); a file is named by its path from the followed folder on.
 
 A position names the file in work and its next row, and holds some 20 characters for each file that
 was read and still lies in the folder: move read files away where there are very many.
 
 Each look compares the lengths of files that were read with what they were then: one that was still
 being written is an error, not a silent loss. One that is written over in the same length is not
-noticed, nor with `until` one that grows after it was read.
+noticed, nor with `until` one that grows after it was read. An object that is replaced while it is
+read, or while the stream is stopped amid it, is always an error: its tag tells.
 """
 
 from __future__ import annotations
@@ -18,44 +18,31 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from glob import has_magic
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 from fabric.clock import Clock
 from fabric.errors import ConfigError, DataError, NotFoundError
-from fabric.io.files import hive
+from fabric.io.files import hive, with_store
 from fabric.io.files.folders import ENDINGS, Listed
 from fabric.io.files.options import check_known
 from fabric.io.local_files import reading
+from fabric.io.object_options import check_reach
+from fabric.io.readers.followed import Folder, Found, followed
 from fabric.io.readers.ordered_files import FORMATS, Pieces, rows_of_file
 from fabric.io.readers.protocol import Cursor, Later, SplitsOf, Unreadable, numbered
 from fabric.io.readers.reader import StreamReader, whole
 from fabric.io.readers.tail import GrowingCursor
 from fabric.io.schemas import checked_schema, texts_for_nulls
+from fabric.object_urls import is_object_url
 from fabric.plan.sources import EMPTY_SCHEMA, FollowedFiles, Split
 
-_HIDDEN = (".", "_")
-_COLUMN = re.compile(r"[^.=][^=]*=")
-"""How the name of a folder begins that gives a column."""
 _DIGEST_LETTERS = 16
 _OF_WHOLE_FILES = frozenset(("skip_rows", "n_rows", "comment", "ragged"))
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Found:
-    """A file of the folder; older ones come first."""
-
-    mtime_ns: int
-    name: str
-    n_bytes: int
 
 
 def check(source: FollowedFiles) -> None:
@@ -74,6 +61,12 @@ def check(source: FollowedFiles) -> None:
     reader = FORMATS[source.format]
     options = check_known("read_stream", reader.OPTIONS, source.options)
     reader.check(options)
+    check_reach(source, [source.path])
+    if source.grows and is_object_url(source.path):
+        raise ConfigError(
+            f"an object never grows, so {source.path} can't be followed with grows=True; follow "
+            "the prefix that new objects are written below"
+        )
     if source.grows and source.format not in ("csv", "ndjson"):
         raise ConfigError(f"a growing file is csv or ndjson, not {source.format}")
     if source.grows and (wrong := sorted(_OF_WHOLE_FILES & options.keys())):
@@ -86,7 +79,8 @@ def stream_schema(source: FollowedFiles) -> pa.Schema:
     """The columns of some file, and of the folders; raises `NotFoundError` without any file."""
     check(source)
     path = first_file(source)
-    found = checked_schema(FORMATS[source.format].file_schema(path, dict(source.options)), path)
+    options = with_store(source.options, source)
+    found = checked_schema(FORMATS[source.format].file_schema(path, options), path)
     found = texts_for_nulls(found) if source.format in ("csv", "ndjson") else found
     columns = {field.name: field.type for field in found}
     outside = {field.name: field.type for field in folder_columns(source)}
@@ -111,8 +105,8 @@ def first_file(source: FollowedFiles) -> str:
     if source.grows:
         if os.path.exists(source.path):
             return source.path
-    elif names := sorted(names_in(source.path, source.format)):
-        return str(Path(source.path) / names[0])
+    elif names := sorted((place := _place(source)).names(whole=True)):
+        return place.path_of(names[0])
     what = "file" if source.grows else f"file that ends with {', '.join(ENDINGS[source.format])}"
     raise NotFoundError(
         f"there is no {what} at {source.path} yet to find columns and types from; give them with "
@@ -124,10 +118,14 @@ def folder_columns(source: FollowedFiles) -> pa.Schema:
     """The columns that folders give the files there are now, as tables have them."""
     if source.grows:
         return EMPTY_SCHEMA
-    names = sorted(names_in(source.path, source.format))
-    paths = tuple(str(Path(source.path) / name) for name in names)
+    place = _place(source)
+    paths = tuple(map(place.path_of, sorted(place.names(whole=True))))
     with _said_for_streams("say with schema= which columns to read"):
         return hive.found_columns(Listed(paths, (source.path,) * len(paths)), None)
+
+
+def _place(source: FollowedFiles) -> Folder:
+    return followed(source.path, source.format, source.store)
 
 
 @contextmanager
@@ -144,6 +142,7 @@ class FolderCursor(Cursor):
 
     def __init__(self, source: FollowedFiles, schema: pa.Schema, split: Split, clock: Clock):
         self._source, self._schema, self._clock = source, schema, clock
+        self._place = _place(source)
         self._index = int(split.uri.partition("-")[0])
         self._done: dict[str, int] = {}
         """The length of each file that was read, by its name's digest; -1: unknown."""
@@ -151,6 +150,8 @@ class FolderCursor(Cursor):
         self._listed_s: float | None = None
         self._left: list[str] | None = None
         self._name, self._n_bytes, self._row = "", 0, 0
+        self._tag = ""
+        """Of the object in work."""
         self._pieces: Pieces | None = None
         self._unreadable: list[Unreadable] = []
 
@@ -158,10 +159,12 @@ class FolderCursor(Cursor):
         """See `Cursor.read`."""
         while True:
             if not self._name:
-                name = self._next_name()
-                if not isinstance(name, str):
-                    return name
-                self._begin_file(name)
+                found = self._next_file()
+                if not isinstance(found, Found):
+                    return found
+                self._name, self._n_bytes, self._tag, self._row = (
+                    found.name, found.n_bytes, found.tag, 0,
+                )  # fmt: skip
             try:
                 batch = self._open().next(rows_max)
             except DataError as error:
@@ -179,6 +182,8 @@ class FolderCursor(Cursor):
         position = {"done": done, "file": self._name, "row": self._row}
         if self._name:
             position["bytes"] = self._n_bytes
+            if self._tag:
+                position["tag"] = self._tag
         if self._source.until:
             position["left"] = self._remaining()
         return position
@@ -192,13 +197,15 @@ class FolderCursor(Cursor):
         self._row = whole(position, "row")
         self._name, self._left = position["file"], position.get("left")
         if self._name:
-            self._n_bytes = whole(position, "bytes")
-            with reading(self._path, self._source.format):
-                n_bytes = os.stat(self._path).st_size
-            if n_bytes != self._n_bytes:
+            self._n_bytes, self._tag = whole(position, "bytes"), position.get("tag", "")
+            now = self._now(self._name)
+            if (now.n_bytes, now.tag if self._tag else "") != (self._n_bytes, self._tag):
+                what = "it is another object, as long"
+                if now.n_bytes != self._n_bytes:
+                    what = f"{now.n_bytes} bytes where {self._n_bytes} were"
                 raise DataError(
                     f"{self._path} was being read when the checkpoint was taken, and has changed: "
-                    f"{n_bytes} bytes where {self._n_bytes} were; put it back as it was"
+                    f"{what}; put it back as it was"
                 )
 
     def close(self) -> None:
@@ -210,7 +217,15 @@ class FolderCursor(Cursor):
         return self._path_of(self._name)
 
     def _path_of(self, name: str) -> str:
-        return os.path.join(self._source.path, name)
+        return self._place.path_of(name)
+
+    def _now(self, name: str) -> Found:
+        """A file that has to be there."""
+        path = self._path_of(name)
+        with reading(path, self._source.format):
+            if (found := self._place.now(name)) is None:
+                raise FileNotFoundError(path)
+        return found
 
     def _open(self) -> Pieces:
         if self._pieces is None:
@@ -224,7 +239,7 @@ class FolderCursor(Cursor):
         source, path, schema = self._source, self._path, self._schema
         given = hive.names_of(path, source.path)
         outside = pa.schema([field for field in schema if field.name in given])
-        inner, options = schema, dict(source.options)
+        inner, options = schema, with_store(source.options, source)
         if len(outside):
             inner = pa.schema([field for field in schema if field.name not in given])
             if not len(inner):  # its rows must be counted
@@ -259,28 +274,30 @@ class FolderCursor(Cursor):
             )
             self._done[digest] = n_bytes
 
-    def _begin_file(self, name: str) -> None:
-        self._name, self._row = name, 0
-        with reading(self._path, self._source.format):
-            self._n_bytes = os.stat(self._path).st_size
-
-    def _next_name(self) -> str | Later | None:
+    def _next_file(self) -> Found | Later | None:
         """The next file, or when to look again; None at the end."""
         if self._source.until:
             left = self._remaining()
-            return left.pop(0) if left else None
-        while self._queue:
-            name = self._queue.pop(0)
-            if os.path.exists(self._path_of(name)):  # else moved away since it was listed
-                return name
-        wait_s = self._look()
-        return self._queue.pop(0) if self._queue else Later(wait_s)
+            return self._now(left.pop(0)) if left else None
+        while True:
+            while self._queue:
+                found = self._place.now(self._queue.pop(0))
+                if found is not None:  # else moved away since it was listed
+                    return found
+            wait_s = self._look()
+            if not self._queue:
+                return Later(wait_s)
 
     def _remaining(self) -> list[str]:
-        """With `until` "now": the files not begun yet, as they were found at the start."""
+        """With `until` "now": the files not begun yet, as they were found at the start, but for
+        those that were read before it was given."""
         if self._left is None:
-            self._left = [file.name for file in self._listed(settle_s=0.0)]
+            self._left = [file.name for file in self._listed(0.0) if not self._is_done(file.name)]
         return self._left
+
+    def _is_done(self, name: str) -> bool:
+        """Whether a file was read, or is in work."""
+        return _digest(name) in self._done or name == self._name
 
     def _look(self) -> float:
         """List the folder if it is time to; returns how long until the next time."""
@@ -291,66 +308,39 @@ class FolderCursor(Cursor):
                 return rest_s
         self._listed_s = now_s
         files = self._listed(self._source.settle_s)
-        self._queue = [file.name for file in files if _digest(file.name) not in self._done]
+        self._queue = [file.name for file in files if not self._is_done(file.name)]
         return self._source.poll_s
 
-    def _listed(self, settle_s: float) -> list[_Found]:
+    def _listed(self, settle_s: float) -> list[Found]:
         """This split's files, oldest first; what is gone is forgotten."""
         before_ns = (self._clock.wall_s() - settle_s) * 1e9 if settle_s else float("inf")
         files, seen = [], set()
-        for name in names_in(self._source.path, self._source.format):
+        for name in self._place.names():
             if zlib.crc32(_raw(name)) % self._source.n_splits != self._index:
                 continue
             seen.add(_digest(name))
-            try:
-                facts = os.stat(self._path_of(name))
-            except FileNotFoundError:  # moved away since it was listed
+            if (found := self._place.listed(name)) is None:
                 continue
-            self._check_read(name, facts.st_size)
-            if facts.st_mtime_ns <= before_ns:
-                files.append(_Found(facts.st_mtime_ns, name, facts.st_size))
-        self._done = {digest: n for digest, n in self._done.items() if digest in seen}
+            self._check_read(name, found.n_bytes)
+            if found.mtime_ns <= before_ns:
+                files.append(found)
+        if self._place.is_whole:
+            self._done = {digest: n for digest, n in self._done.items() if digest in seen}
         return sorted(files)
 
     def _end_file(self) -> None:
         self._done[_digest(self._name)] = self._n_bytes
-        name, self._pieces = self._name, None
-        self._name, self._row, self._n_bytes = "", 0, 0
-        if self._source.until:  # it is the last look at this one
-            with suppress(FileNotFoundError):
-                self._check_read(name, os.stat(self._path_of(name)).st_size)
-
-
-def names_in(folder: str, format: str | None = None) -> list[str]:
-    """The files that are followed, by their paths from `folder` on; None: of any ending."""
-    endings = ENDINGS[format] if format else ("",)
-    with reading(folder, "folder of files"):
-        try:
-            return [name for name in _walked(folder, "") if name.lower().endswith(endings)]
-        except FileNotFoundError as error:
-            parent = Path(folder).parent
-            todo = f"patterns are not taken here, name the folder: {parent}"
-            raise NotFoundError(
-                f"there is no folder {folder} to follow; "
-                + (todo if has_magic(folder) else "create it")
-            ) from error
-        except NotADirectoryError as error:
-            raise NotFoundError(
-                f"{folder} is a file, not a folder to follow; name its folder, "
-                f"{Path(folder).parent}, or follow this file by itself with grows=True (CSV and "
-                "NDJSON)"
-            ) from error
-
-
-def _walked(folder: str, below: str) -> Iterator[str]:
-    with os.scandir(os.path.join(folder, below)) as entries:
-        for entry in entries:
-            name = below + entry.name
-            if _COLUMN.match(entry.name) and entry.is_dir():
-                with suppress(FileNotFoundError):  # moved away since it was listed
-                    yield from _walked(folder, name + "/")
-            elif not entry.name.startswith(_HIDDEN) and entry.is_file():
-                yield name
+        name, tag, row = self._name, self._tag, self._row
+        self._name, self._tag, self._row, self._n_bytes, self._pieces = "", "", 0, 0, None
+        if not (tag or self._source.until):
+            return
+        if (now := self._place.now(name)) is None:
+            return
+        if tag and now.tag != tag:
+            path = self._path_of(name)
+            self._leave_out(name, row, f"{path} was replaced while it was read; read it again")
+        elif self._source.until:  # it is the last look at this one
+            self._check_read(name, now.n_bytes)
 
 
 def _is_text(name: str) -> bool:

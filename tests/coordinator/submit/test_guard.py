@@ -172,3 +172,27 @@ def test_checkpoints_lie_where_plans_may_write(home: Path) -> None:
         for folder in (str(home), str(home / "agents"), str(home.parent / "kept")):
             with pytest.raises(PlanError, match="plans may not"):
                 config.checkpointing(pb.Checkpointing(folder=folder))
+
+
+def test_allowed_hosts_hold_the_endpoints_of_stores(home: Path) -> None:
+    store = {
+        "settings": (("aws_endpoint", "http://other:9000"),),
+        "secrets": (("aws_access_key_id", "a"), ("aws_secret_access_key", "b")),
+    }
+    url = "s3://b/in"
+    source = Scan(FileSource("csv", (url,), **store), SCHEMA, path="scan_1")
+    followed = streamed(FollowedFiles("csv", url, **store))
+    rows, endless = (
+        scan(home.parent / "data" / "x.csv"),
+        streamed(FollowedFiles("csv", str(home.parent / "data"))),
+    )
+    single = FileTarget("csv", url, single=False, **store)
+    roots = [
+        source, followed, Sink(rows, single, path="write_1"),
+        Sink(endless, StreamFileTarget("csv", url, **store), path="write_1"),
+    ]  # fmt: skip
+    with settings(home, allowed_hosts=Names("store:9000")):
+        for root in roots:
+            with pytest.raises(PlanError, match="plans may not call other:9000") as caught:
+                prepared(root)
+            assert caught.value.where.node == root.path

@@ -76,6 +76,21 @@ def test_a_file_is_read_once_also_after_a_restart(tmp_path):
     assert drained(again) == [2]
 
 
+def test_what_was_read_before_until_was_given_is_not_read_again(tmp_path):
+    put(tmp_path, "a", [1])
+    reader = following(FollowedFiles("parquet", str(tmp_path)), ManualClock())
+    assert drained(reader) == [1]
+    put(tmp_path, "b", [2])
+    ending = FollowedFiles("parquet", str(tmp_path), until="now")
+    assert drained(following(ending, ManualClock(), reader.on_barrier(1))) == [2]
+    put(tmp_path, "c", [3, 4])
+    amid = following(FollowedFiles("parquet", str(tmp_path)), ManualClock(), reader.on_barrier(2))
+    assert [amid.poll(1, 0.0).batch["n"].to_pylist() for _ in range(2)] == [[2], [3]]
+    again = following(ending, ManualClock(), amid.on_barrier(3))
+    again.on_barrier(4)
+    assert drained(again) == [4]
+
+
 def test_what_was_moved_away_is_forgotten(tmp_path):
     clock, source = ManualClock(), FollowedFiles("parquet", str(tmp_path))
     for i in range(50):
