@@ -83,7 +83,7 @@ def show_savepoint(
 ) -> None:
     """What is in a savepoint: its plan, and what each step and task has kept."""
     from fabric.checkpoint.places import shown
-    from fabric.clients.cli.tables import moment, nodes_table, plain, show, size
+    from fabric.clients.cli.tables import counted, moment, nodes_table, plain, show, size
 
     found = _found(name, folder, connect, token)
     manifest = found.manifest
@@ -94,6 +94,7 @@ def show_savepoint(
         ("checkpoint", f"{manifest.checkpoint} of {moment(manifest.wall_us / 1e6)}"),
         ("taken", moment(found.created_us / 1e6)),
         ("size", f"{size(found.n_bytes)} in {manifest.n_files:,} files"),
+        ("rows", counted(manifest.n_rows) or "not counted"),
         ("written by", f"Fabric {found.release}, with {found.key_groups:,} key groups"),
         ("folder", "" if found.folder is None else shown(found.folder)),
     ):
@@ -252,7 +253,7 @@ def _status(one: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
     return pb.SavepointStatus(
         name=one.name, stream=one.stream, job_id=one.manifest.job, bytes=one.n_bytes,
         checkpoint=one.manifest.checkpoint, created_s=one.created_us / 1e6,
-        files=one.manifest.n_files, release=one.release,
+        files=one.manifest.n_files, release=one.release, rows=one.manifest.n_rows,
     )  # fmt: skip
 
 

@@ -76,6 +76,7 @@ def _info(one: NamedStream) -> StreamInfo:
     return StreamInfo(
         name=one.name, error=one.error, runs_in=one.runs_in,
         checkpoint=newest.checkpoint if newest else 0, bytes=newest.n_bytes if newest else 0,
+        rows=newest.n_rows if newest else None,
         taken=datetime.fromtimestamp(newest.wall_us / 1e6) if newest else None,
         starts=record.starts if record else 0, job_id=record.state if record else "",
         ended=record is not None and record.ended,

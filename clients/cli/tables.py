@@ -100,16 +100,16 @@ def parts_table(parts: Iterable[pb.CheckpointPart]) -> Table:
 def savepoints_table(savepoints: Iterable[pb.SavepointStatus], now_s: float) -> Table:
     """One line a savepoint."""
     made = table(
-        "savepoint", "stream", "job", "checkpoint >", "taken", "age >", "size >", "files >",
-        "release", "error",
+        "savepoint", "stream", "job", "checkpoint >", "taken", "age >", "rows >", "size >",
+        "files >", "release", "error",
     )  # fmt: skip
     for one in savepoints:
         known = () if one.error else (
             str(one.checkpoint), moment(one.created_s), age(now_s - one.created_s),
-            size(one.bytes), f"{one.files:,}",
+            counted(one.rows if one.HasField("rows") else None), size(one.bytes), f"{one.files:,}",
         )  # fmt: skip
         add(
-            made, one.name, one.stream, one.job_id, *(known or ("",) * 5), one.release, one.error
+            made, one.name, one.stream, one.job_id, *(known or ("",) * 6), one.release, one.error
         )  # fmt: skip
     return made
 
@@ -117,14 +117,15 @@ def savepoints_table(savepoints: Iterable[pb.SavepointStatus], now_s: float) -> 
 def streams_table(streams: Iterable[StreamInfo], now_s: float) -> Table:
     """One line a stream that has a name."""
     made = table(
-        "stream", "state", "checkpoint >", "taken", "age >", "size >", "starts >", "job",
+        "stream", "state", "checkpoint >", "taken", "age >", "rows >", "size >", "starts >", "job",
         "runs in", "error",
     )  # fmt: skip
     for one in streams:
         taken_s = one.taken.timestamp() if one.taken is not None else 0.0
         known = (
-            str(one.checkpoint), moment(taken_s), age(now_s - taken_s), size(one.bytes),
-        ) if taken_s else ("",) * 4  # fmt: skip
+            str(one.checkpoint), moment(taken_s), age(now_s - taken_s), counted(one.rows),
+            size(one.bytes),
+        ) if taken_s else ("",) * 5  # fmt: skip
         starts = f"{one.starts:,}" if one.starts else ""
         add(made, one.name, one.state, *known, starts, one.job_id, one.runs_in, one.error)
     return made
@@ -150,8 +151,11 @@ def rows_table(rows: pa.Table) -> Table:
 def nodes_table(manifest: Manifest) -> Table:
     """One line a node that has put something into a checkpoint."""
     made = table(
-        "node", "kind", "tasks >", "key groups >", "files >", "size >", "splits >", "keys", "step"
-    )
+        "node", "kind", "tasks >", "key groups >", "files >", "rows >", "size >", "splits >",
+        "keys", "step",
+    )  # fmt: skip
+    from fabric.checkpoint.manifest import rows_in
+
     known = {node.path: node for node in manifest.nodes}
     for path in sorted({task.node for task in manifest.tasks}):
         tasks, node = manifest.of_node(path), known.get(path)
@@ -159,7 +163,8 @@ def nodes_table(manifest: Manifest) -> Table:
             made, path, node.kind if node else "", str(len(tasks)),
             f"{sum(len(task.key_groups) for task in tasks):,}",
             f"{sum(len(task.files) for task in tasks):,}",
-            size(sum(task.n_bytes for task in tasks)), f"{len(manifest.positions(path)):,}",
+            counted(rows_in(tasks)), size(sum(task.n_bytes for task in tasks)),
+            f"{len(manifest.positions(path)):,}",
             ", ".join(node.keys) if node else "", node.text if node else "",
         )  # fmt: skip
     return made
@@ -231,6 +236,11 @@ def _wall_s(line: Mapping[str, Any]) -> float:
 def failure(told: pb.JobStatus | pb.TaskStatus) -> str:
     """Why it failed, or nothing."""
     return f"{told.error.kind}: {told.error.message}" if told.HasField("error") else ""
+
+
+def counted(n_rows: int | None) -> str:
+    """A number of rows; nothing where nobody has counted them."""
+    return "" if n_rows is None else f"{n_rows:,}"
 
 
 def size(n_bytes: int) -> str:

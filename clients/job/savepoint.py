@@ -13,16 +13,18 @@ class SavepointInfo:
     """A checkpoint that is kept under `name` until it is deleted.
 
     `stream` is the name of its stream, "" when that has none; `states` is how many steps have kept
-    something, `taken` when it was asked for. `error` says why a damaged one can't be used.
+    something, `rows` how many rows they keep by key (None: an engine that doesn't count them is
+    among them), `taken` when it was asked for. `error` says why a damaged one can't be used.
 
-    >>> SavepointInfo(name="monday", checkpoint=41, bytes=31_900, states=2)
-    SavepointInfo('monday', checkpoint 41, 2 states, 31,900 bytes)
+    >>> SavepointInfo(name="monday", checkpoint=41, bytes=31_900, states=2, rows=1200)
+    SavepointInfo('monday', checkpoint 41, 2 states, 1,200 rows, 31,900 bytes)
     """
 
     name: str
     checkpoint: int
     bytes: int = 0
     states: int = 0
+    rows: int | None = None
     files: int = 0
     stream: str = ""
     job_id: str = ""
@@ -37,8 +39,9 @@ class SavepointInfo:
         """What a coordinator says of one."""
         return cls(
             name=told.name, checkpoint=told.checkpoint, bytes=told.bytes, states=told.states,
-            files=told.files, stream=told.stream, job_id=told.job_id, job_name=told.job_name,
-            release=told.release, folder=told.location, error=told.error,
+            rows=told.rows if told.HasField("rows") else None, files=told.files,
+            stream=told.stream, job_id=told.job_id, job_name=told.job_name, release=told.release,
+            folder=told.location, error=told.error,
             taken=datetime.fromtimestamp(told.created_s) if told.created_s else None,
         )  # fmt: skip
 
@@ -48,7 +51,7 @@ class SavepointInfo:
         stream = f" of stream {self.stream!r}" if self.stream else ""
         return (
             f"SavepointInfo({self.name!r}, checkpoint {self.checkpoint}{stream}, "
-            f"{_states(self.states)}, {self.bytes:,} bytes)"
+            f"{_states(self.states, self.rows)}, {self.bytes:,} bytes)"
         )
 
 
@@ -59,7 +62,8 @@ class StreamInfo:
     `checkpoint` is the newest one, which a program of that name goes on from; 0: there is none.
     `job_id` is the first job of the stream, whose state it is; `starts` counts programs that
     started it. `runs_in` is the process that runs it, "" when none does; `ended` says that its
-    sources came to their end, so that it can't go on. `error` says what can't be read.
+    sources came to their end, so that it can't go on. `error` says what can't be read. `rows` are
+    those of `SavepointInfo`.
 
     >>> StreamInfo(name="clicks", checkpoint=41, bytes=31_900, states=2)
     StreamInfo('clicks', stopped at checkpoint 41, 2 states, 31,900 bytes)
@@ -69,6 +73,7 @@ class StreamInfo:
     checkpoint: int = 0
     bytes: int = 0
     states: int = 0
+    rows: int | None = None
     starts: int = 0
     job_id: str = ""
     runs_in: str = ""
@@ -81,8 +86,8 @@ class StreamInfo:
         """What a coordinator says of one."""
         return cls(
             name=told.name, checkpoint=told.checkpoint, bytes=told.bytes, states=told.states,
-            starts=told.starts, job_id=told.job_id, runs_in=told.runs_in, ended=told.ended,
-            error=told.error,
+            rows=told.rows if told.HasField("rows") else None, starts=told.starts,
+            job_id=told.job_id, runs_in=told.runs_in, ended=told.ended, error=told.error,
             taken=datetime.fromtimestamp(told.created_s) if told.created_s else None,
         )  # fmt: skip
 
@@ -102,9 +107,12 @@ class StreamInfo:
             return f"StreamInfo({self.name!r}, {self.state}, no checkpoint)"
         return (
             f"StreamInfo({self.name!r}, {self.state} at checkpoint {self.checkpoint}, "
-            f"{_states(self.states)}, {self.bytes:,} bytes)"
+            f"{_states(self.states, self.rows)}, {self.bytes:,} bytes)"
         )
 
 
-def _states(n: int) -> str:
-    return f"{n or 'no'} state{'' if n == 1 else 's'}"
+def _states(n: int, n_rows: int | None) -> str:
+    states = f"{n or 'no'} state{'' if n == 1 else 's'}"
+    if not n or n_rows is None:
+        return states
+    return f"{states}, {n_rows:,} row{'' if n_rows == 1 else 's'}"

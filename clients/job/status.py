@@ -50,12 +50,27 @@ def where_from(status: pb.JobStatus) -> str | None:
     begun = datetime.fromtimestamp(origin.begun_s)
     day = "" if begun.date() == datetime.now().date() else f"{begun:%Y-%m-%d} "
     states = f"{origin.states or 'no'} state{'' if origin.states == 1 else 's'}"
+    if origin.states and origin.HasField("rows"):
+        states += f", {rows_shortly(origin.rows)}"
     savepoint = f"savepoint {origin.savepoint}, " if origin.savepoint else ""
     first = (
         f"stream {origin.name} goes on from {savepoint}checkpoint {origin.checkpoint} of {day}"
         f"{begun:%H:%M:%S}, {states}, {decimal(origin.bytes)}"
     )
     return "\n".join([first, *(f"  {change}" for change in origin.changes)])
+
+
+def rows_shortly(n_rows: int) -> str:
+    """A number of rows, for a glance.
+
+    >>> rows_shortly(1), rows_shortly(950), rows_shortly(31_900), rows_shortly(1_234_567)
+    ('1 row', '950 rows', '31.9 k rows', '1.2 M rows')
+    """
+    from rich.filesize import pick_unit_and_suffix
+
+    unit, letter = pick_unit_and_suffix(n_rows, ["", "k", "M", "G", "T"], 1000)
+    number = f"{n_rows / unit:,.1f} {letter}" if letter else str(n_rows)
+    return f"{number} row{'' if n_rows == 1 else 's'}"
 
 
 class Status(_Message):

@@ -31,9 +31,11 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def _made(model: type[M], told: Message, **own: object) -> M:
-    """`model` from its message: fields of the same names, and its `own`."""
+    """`model` from its message: fields of the same names, and its `own`; null: it is not set."""
+    fields = told.DESCRIPTOR.fields_by_name
     names = model.model_fields.keys() - own.keys()
-    return model(**{name: getattr(told, name) for name in names}, **own)
+    unset = {name for name in names if fields[name].has_presence and not told.HasField(name)}
+    return model(**{n: None if n in unset else getattr(told, n) for n in names}, **own)
 
 
 class _Told(BaseModel):
@@ -108,6 +110,8 @@ class Origin(_Told):
     checkpoint: int
     begun_s: float
     states: int
+    rows: int | None
+    """Of state by key; null: an engine that doesn't count them is among them."""
     bytes: int
     savepoint: str
     changes: list[str]
@@ -242,6 +246,7 @@ class Savepoint(_Told):
     bytes: int
     files: int
     states: int
+    rows: int | None
     release: str
     error: str
     """Why a damaged one can't be used."""
@@ -286,6 +291,7 @@ class Stream(_Told):
     created_s: float
     bytes: int
     states: int
+    rows: int | None
     error: str
 
 

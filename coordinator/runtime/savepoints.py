@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fabric._cython.kernels.hash import N_KEY_GROUPS
-from fabric.checkpoint.manifest import shortened_plan
+from fabric.checkpoint.manifest import PLAN_CHARS_MAX
 from fabric.checkpoint.names import NamedStream
 from fabric.checkpoint.places import (
     drop_stream,
@@ -45,6 +45,18 @@ def wanted_of(request: pb.TakeCheckpointRequest) -> Wanted:
     if not found:
         raise ConfigError(f"after a checkpoint a stream can {THEN}, not {request.then[:40]!r}")
     return Wanted(key=request.key, savepoint=request.savepoint, then=found[0], again=request.again)
+
+
+def shortened_plan(text: str) -> str:
+    """A plan's text as a `Savepoint` may hold it: a longer one is cut, and says so.
+
+    >>> shortened_plan("scan made"), shortened_plan("a" * PLAN_CHARS_MAX + "b")[-30:]
+    ('scan made', 'aa\\n... and 101 more characters')
+    """
+    room = PLAN_CHARS_MAX - 100
+    if len(text) <= PLAN_CHARS_MAX:
+        return text
+    return f"{text[:room]}\n... and {len(text) - room} more characters"
 
 
 class Keeper:
@@ -127,7 +139,7 @@ def told(savepoint: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
         name=savepoint.name, stream=savepoint.stream, job_id=manifest.job,
         job_name=savepoint.job_name, checkpoint=manifest.checkpoint,
         created_s=savepoint.created_us / 1e6, bytes=manifest.n_bytes, files=manifest.n_files,
-        states=n_states(manifest), release=savepoint.release,
+        states=n_states(manifest), release=savepoint.release, rows=manifest.n_rows,
         location="" if savepoint.folder is None else shown(savepoint.folder),
     )  # fmt: skip
 
@@ -141,4 +153,6 @@ def stream_told(stream: NamedStream) -> pb.StreamRecord:
     if (newest := stream.newest) is not None:
         told.checkpoint, told.created_s = newest.checkpoint, newest.wall_us / 1e6
         told.bytes, told.states = newest.n_bytes, n_states(newest)
+        if (n_rows := newest.n_rows) is not None:
+            told.rows = n_rows
     return told

@@ -388,8 +388,9 @@ def _content(manifest: Manifest) -> set[object]:
 def _tell(origin: pb.StreamOrigin, manifest: Manifest, savepoint: Savepoint | None) -> None:
     """What people hear of the checkpoint that a stream goes on from."""
     origin.checkpoint, origin.begun_s = manifest.checkpoint, manifest.wall_us / 1e6
-    origin.bytes = manifest.n_bytes
-    origin.states = n_states(manifest)
+    origin.bytes, origin.states = manifest.n_bytes, n_states(manifest)
+    if (n_rows := manifest.n_rows) is not None:
+        origin.rows = n_rows
     origin.savepoint = "" if savepoint is None else savepoint.name
 
 

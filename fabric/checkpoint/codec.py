@@ -1,11 +1,12 @@
 """Manifests, acknowledgements and savepoints as bytes that prove themselves.
 
-    fabric-checkpoint 2 <bytes of the body> <CRC32C, 8 hex digits>⏎
+    fabric-checkpoint 3 <bytes of the body> <CRC32C, 8 hex digits>⏎
     <canonical JSON: keys in order, no spaces, ASCII>
 
 One job: `encode` and `decode`. The checksum covers the rest of the first line, too. Reading is
 strict: what was cut off, changed in any byte, is of a newer format, or is not exactly what
-`encode` writes of its meaning is refused with a `DataError` that names the file.
+`encode` writes of its meaning is refused with a `DataError` that names the file. The format before
+is read, too: it has no counts of rows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from fabric.checkpoint.manifest import (
 from fabric.errors import DataError
 
 _OF_MANIFEST, _OF_ACK, _OF_SAVEPOINT = "fabric-checkpoint", "fabric-ack", "fabric-savepoint"
-_VERSIONS = {_OF_MANIFEST: 2, _OF_ACK: 1, _OF_SAVEPOINT: 1}
 _LINE_MAX = 80
 
 
@@ -43,34 +43,34 @@ def encode(manifest: Manifest) -> bytes:
     >>> decode(encode(manifest), "j/3/MANIFEST") == manifest
     True
     """
-    return _sealed(_OF_MANIFEST, _MANIFEST.write(manifest))
+    return _newest(_OF_MANIFEST, manifest)
 
 
 def decode(data: bytes, where: str) -> Manifest:
     """What `encode` wrote; `where` names the bytes in errors."""
-    found: Manifest = _unsealed(_OF_MANIFEST, data, where, _MANIFEST)
+    found: Manifest = _unsealed(_OF_MANIFEST, data, where)
     return found
 
 
 def encode_snapshot_ack(ack: SnapshotAck) -> bytes:
     """The bytes of an acknowledgement, as they travel and are written down."""
-    return _sealed(_OF_ACK, _ACK.write(ack))
+    return _newest(_OF_ACK, ack)
 
 
 def decode_snapshot_ack(data: bytes, where: str = "an acknowledgement") -> SnapshotAck:
     """What `encode_snapshot_ack` wrote."""
-    found: SnapshotAck = _unsealed(_OF_ACK, data, where, _ACK)
+    found: SnapshotAck = _unsealed(_OF_ACK, data, where)
     return found
 
 
 def encode_savepoint(savepoint: Savepoint) -> bytes:
     """The bytes of a savepoint's record, whatever folder it lies in."""
-    return _sealed(_OF_SAVEPOINT, _SAVEPOINT.write(savepoint))
+    return _newest(_OF_SAVEPOINT, savepoint)
 
 
 def decode_savepoint(data: bytes, where: str) -> Savepoint:
     """What `encode_savepoint` wrote; `where` names the bytes in errors."""
-    found: Savepoint = _unsealed(_OF_SAVEPOINT, data, where, _SAVEPOINT)
+    found: Savepoint = _unsealed(_OF_SAVEPOINT, data, where)
     if found != found.without_handles():
         raise DataError(f"{where} names rows that a sink prepared; a savepoint has none")
     return found
@@ -93,18 +93,25 @@ def check_seal(data: bytes, seal: Seal, where: str) -> None:
 # ---- the frame
 
 
-def _sealed(kind: str, fields: dict[str, Any]) -> bytes:
+def _newest(kind: str, value: Any) -> bytes:
+    """A value in the newest format of its kind."""
+    version = max(_FORMATS[kind])
+    return _sealed(kind, version, _FORMATS[kind][version].write(value))
+
+
+def _sealed(kind: str, version: int, fields: dict[str, Any]) -> bytes:
     body = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    head = f"{kind} {_VERSIONS[kind]} {len(body)} ".encode()
+    head = f"{kind} {version} {len(body)} ".encode()
     return head + f"{crc32c(head + body):08x}\n".encode() + body
 
 
-def _unsealed(kind: str, data: bytes, where: str, form: _Form) -> Any:
+def _unsealed(kind: str, data: bytes, where: str) -> Any:
     version, body = _framed(kind, data, where)
-    if version != (known := _VERSIONS[kind]):
+    if (form := (known := _FORMATS[kind]).get(version)) is None:
         raise DataError(
-            f"{where} has format {version}, this Fabric reads format {known}; use the release "
-            f"that wrote it{', or a newer one' if version > known else ''}"
+            f"{where} has format {version}, this Fabric reads formats "
+            f"{' and '.join(map(str, known))}; use the release that wrote it"
+            f"{', or a newer one' if version > max(known) else ''}"
         )
     try:
         found = form.read(json.loads(body))
@@ -112,7 +119,7 @@ def _unsealed(kind: str, data: bytes, where: str, form: _Form) -> Any:
         raise DataError(f"{where} is damaged: {error.message}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{where} does not say what it should: {_said(error)}") from error
-    if _sealed(kind, form.write(found)) != data:
+    if _sealed(kind, version, form.write(found)) != data:
         raise DataError(f"{where} holds more than this Fabric would write; it was changed")
     return found
 
@@ -215,32 +222,50 @@ def _unpacked(value: object) -> bytes:
         raise ValueError("bytes that are not base64") from error
 
 
+def _count(value: object) -> int | None:
+    return None if value is None else _number(value)
+
+
 _N, _TEXT, _FLAG = _Form(_number, _number), _Form(_text, _text), _Form(_flag, _flag)
 _BYTES = _Form(lambda data: base64.b64encode(data).decode(), _unpacked)
-_SNAPSHOT = _object(
-    TaskSnapshot, {"key_groups": "groups"}, node=_TEXT, task=_N, attempt=_N,
-    key_groups=_row(range, attrgetter("start", "stop"), _N, _N),
-    files=_each(_row(
-        FileRecord, attrgetter("name", "n_bytes", "crc32c", "content"), _TEXT, _N, _N, _TEXT
-    )),
-    positions=_each(_row(lambda *pair: pair, tuple, _TEXT, _BYTES)),
-    handles=_each(_row(SinkHandle, attrgetter("checkpoint", "data"), _N, _BYTES)),
-)  # fmt: skip
-_MANIFEST = _object(
-    Manifest, {}, job=_TEXT, checkpoint=_N, epoch=_N, run=_N, wall_us=_N, tasks=_each(_SNAPSHOT),
-    nodes=_each(_object(
-        NodeRecord, {}, path=_TEXT, kind=_TEXT, text=_TEXT, named=_FLAG, keys=_each(_TEXT),
-        schema=_TEXT, parts=_each(_row(lambda *pair: pair, tuple, _TEXT, _TEXT)),
-    )),
-)  # fmt: skip
-_SAVEPOINT = _object(
-    Savepoint, {}, name=_TEXT, stream=_TEXT, job_name=_TEXT, plan=_TEXT, key_groups=_N,
-    release=_TEXT, created_us=_N, manifest=_MANIFEST,
-)  # fmt: skip
-_ACK = _object(
-    SnapshotAck, {}, checkpoint=_N, stage=_N, task=_N, attempt=_N, epoch=_N, taken=_N,
-    snapshots=_each(_SNAPSHOT),
-)  # fmt: skip
+
+
+def _forms(**more: _Form) -> tuple[_Form, _Form, _Form]:
+    """Of manifests, acknowledgements and savepoints; with what `more` a task's snapshot has."""
+    snapshot = _object(
+        TaskSnapshot, {"key_groups": "groups", "n_rows": "rows"}, node=_TEXT, task=_N, attempt=_N,
+        key_groups=_row(range, attrgetter("start", "stop"), _N, _N),
+        files=_each(_row(
+            FileRecord, attrgetter("name", "n_bytes", "crc32c", "content"), _TEXT, _N, _N, _TEXT
+        )),
+        positions=_each(_row(lambda *pair: pair, tuple, _TEXT, _BYTES)),
+        handles=_each(_row(SinkHandle, attrgetter("checkpoint", "data"), _N, _BYTES)), **more,
+    )  # fmt: skip
+    manifest = _object(
+        Manifest, {}, job=_TEXT, checkpoint=_N, epoch=_N, run=_N, wall_us=_N,
+        tasks=_each(snapshot), nodes=_each(_object(
+            NodeRecord, {}, path=_TEXT, kind=_TEXT, text=_TEXT, named=_FLAG, keys=_each(_TEXT),
+            schema=_TEXT, parts=_each(_row(lambda *pair: pair, tuple, _TEXT, _TEXT)),
+        )),
+    )  # fmt: skip
+    ack = _object(
+        SnapshotAck, {}, checkpoint=_N, stage=_N, task=_N, attempt=_N, epoch=_N, taken=_N,
+        snapshots=_each(snapshot),
+    )  # fmt: skip
+    savepoint = _object(
+        Savepoint, {}, name=_TEXT, stream=_TEXT, job_name=_TEXT, plan=_TEXT, key_groups=_N,
+        release=_TEXT, created_us=_N, manifest=manifest,
+    )  # fmt: skip
+    return manifest, ack, savepoint
+
+
+_OLDER, _NEWER = _forms(), _forms(n_rows=_Form(_count, _count))
+_FORMATS: Mapping[str, Mapping[int, _Form]] = {
+    _OF_MANIFEST: {2: _OLDER[0], 3: _NEWER[0]},
+    _OF_ACK: {1: _OLDER[1], 2: _NEWER[1]},
+    _OF_SAVEPOINT: {1: _OLDER[2], 2: _NEWER[2]},
+}
+"""What is read; the newest is written."""
 
 
 def _said(error: Exception) -> str:

@@ -99,7 +99,8 @@ class TaskSnapshot:
     """What one task of one node put into a checkpoint.
 
     `key_groups` is what the task owned, `positions` where a source goes on, by split, `handles` all
-    that a sink has prepared and not heard to be published.
+    that a sink has prepared and not heard to be published. `n_rows` is how many rows of state by
+    key it has; None: nobody has counted them.
     """
 
     node: str
@@ -109,10 +110,11 @@ class TaskSnapshot:
     files: tuple[FileRecord, ...] = ()
     positions: tuple[tuple[str, bytes], ...] = ()
     handles: tuple[SinkHandle, ...] = ()
+    n_rows: int | None = None
 
     def __post_init__(self) -> None:
-        _check_number("task", self.task, 0)
-        _check_number("attempt", self.attempt, 0)
+        for name, value in (("task", self.task), ("attempt", self.attempt), ("rows", self.n_rows)):
+            _check_number(name, value or 0, 0)
         groups = self.key_groups
         if groups.step != 1 or not 0 <= groups.start <= groups.stop <= GROUPS_MAX:
             raise DataError(f"{self.node}: {groups} are no key groups")
@@ -228,6 +230,11 @@ class Manifest:
         return sum(task.n_bytes for task in self.tasks)
 
     @property
+    def n_rows(self) -> int | None:
+        """Of state by key, of all tasks; None: one of them has not counted its rows."""
+        return rows_in(self.tasks)
+
+    @property
     def n_inflight_bytes(self) -> int:
         """Of rows in flight."""
         return sum(task.n_bytes for task in self.inflight())
@@ -340,16 +347,11 @@ class Savepoint:
 _TEXTS_MAX = {"stream": NAME_MAX, "job_name": 4096, "plan": PLAN_CHARS_MAX, "release": NAME_MAX}
 
 
-def shortened_plan(text: str) -> str:
-    """A plan's text as a `Savepoint` may hold it: a longer one is cut, and says so.
-
-    >>> shortened_plan("scan made"), shortened_plan("a" * PLAN_CHARS_MAX + "b")[-30:]
-    ('scan made', 'aa\\n... and 101 more characters')
-    """
-    room = PLAN_CHARS_MAX - 100
-    if len(text) <= PLAN_CHARS_MAX:
-        return text
-    return f"{text[:room]}\n... and {len(text) - room} more characters"
+def rows_in(tasks: Sequence[TaskSnapshot]) -> int | None:
+    """Rows of state by key; None: one of the tasks has not counted its rows."""
+    if any(task.n_rows is None for task in tasks):
+        return None
+    return sum(task.n_rows or 0 for task in tasks)
 
 
 def check_savepoint_name(name: str) -> str:

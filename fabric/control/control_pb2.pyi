@@ -860,7 +860,7 @@ class StreamName(_message.Message):
     def __init__(self, name: _Optional[str] = ..., on_existing: _Optional[str] = ..., restore: _Optional[str] = ..., renames: _Optional[_Mapping[str, str]] = ..., drop: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StreamOrigin(_message.Message):
-    __slots__ = ("name", "checkpoint", "begun_s", "states", "bytes", "start", "state", "savepoint", "changes")
+    __slots__ = ("name", "checkpoint", "begun_s", "states", "bytes", "start", "state", "savepoint", "changes", "rows")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     BEGUN_S_FIELD_NUMBER: _ClassVar[int]
@@ -870,6 +870,7 @@ class StreamOrigin(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     SAVEPOINT_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     name: str
     checkpoint: int
     begun_s: float
@@ -879,7 +880,8 @@ class StreamOrigin(_message.Message):
     state: str
     savepoint: str
     changes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., begun_s: _Optional[float] = ..., states: _Optional[int] = ..., bytes: _Optional[int] = ..., start: _Optional[int] = ..., state: _Optional[str] = ..., savepoint: _Optional[str] = ..., changes: _Optional[_Iterable[str]] = ...) -> None: ...
+    rows: int
+    def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., begun_s: _Optional[float] = ..., states: _Optional[int] = ..., bytes: _Optional[int] = ..., start: _Optional[int] = ..., state: _Optional[str] = ..., savepoint: _Optional[str] = ..., changes: _Optional[_Iterable[str]] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
     __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder", "state_memory", "unaligned_after_s")
@@ -1074,7 +1076,7 @@ class SavepointsRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
 
 class SavepointStatus(_message.Message):
-    __slots__ = ("name", "stream", "job_id", "job_name", "checkpoint", "created_s", "bytes", "files", "states", "release", "location", "error")
+    __slots__ = ("name", "stream", "job_id", "job_name", "checkpoint", "created_s", "bytes", "files", "states", "release", "location", "error", "rows")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1087,6 +1089,7 @@ class SavepointStatus(_message.Message):
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     name: str
     stream: str
     job_id: str
@@ -1099,7 +1102,8 @@ class SavepointStatus(_message.Message):
     release: str
     location: str
     error: str
-    def __init__(self, name: _Optional[str] = ..., stream: _Optional[str] = ..., job_id: _Optional[str] = ..., job_name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., created_s: _Optional[float] = ..., bytes: _Optional[int] = ..., files: _Optional[int] = ..., states: _Optional[int] = ..., release: _Optional[str] = ..., location: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+    rows: int
+    def __init__(self, name: _Optional[str] = ..., stream: _Optional[str] = ..., job_id: _Optional[str] = ..., job_name: _Optional[str] = ..., checkpoint: _Optional[int] = ..., created_s: _Optional[float] = ..., bytes: _Optional[int] = ..., files: _Optional[int] = ..., states: _Optional[int] = ..., release: _Optional[str] = ..., location: _Optional[str] = ..., error: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class SavepointList(_message.Message):
     __slots__ = ("savepoints",)
@@ -1116,7 +1120,7 @@ class StreamsRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
 
 class StreamRecord(_message.Message):
-    __slots__ = ("name", "job_id", "starts", "ended", "runs_in", "checkpoint", "created_s", "bytes", "states", "error")
+    __slots__ = ("name", "job_id", "starts", "ended", "runs_in", "checkpoint", "created_s", "bytes", "states", "error", "rows")
     NAME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
@@ -1127,6 +1131,7 @@ class StreamRecord(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     name: str
     job_id: str
     starts: int
@@ -1137,7 +1142,8 @@ class StreamRecord(_message.Message):
     bytes: int
     states: int
     error: str
-    def __init__(self, name: _Optional[str] = ..., job_id: _Optional[str] = ..., starts: _Optional[int] = ..., ended: _Optional[bool] = ..., runs_in: _Optional[str] = ..., checkpoint: _Optional[int] = ..., created_s: _Optional[float] = ..., bytes: _Optional[int] = ..., states: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    rows: int
+    def __init__(self, name: _Optional[str] = ..., job_id: _Optional[str] = ..., starts: _Optional[int] = ..., ended: _Optional[bool] = ..., runs_in: _Optional[str] = ..., checkpoint: _Optional[int] = ..., created_s: _Optional[float] = ..., bytes: _Optional[int] = ..., states: _Optional[int] = ..., error: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class StreamList(_message.Message):
     __slots__ = ("streams",)

@@ -63,10 +63,11 @@ class Files:
 
     files: Mapping[str, bytes | pa.Buffer] = field(default_factory=dict)
 
-    def write(self, out: SnapshotWriter) -> None:
-        """One file each."""
+    def write(self, out: SnapshotWriter) -> int:
+        """One file each, without rows by key."""
         for name, data in self.files.items():
             out.put(name, data)
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric.errors import DataError
-from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter, total
 from fabric.state.opened import (
     HASH_SHIFT,
     IndexedRows,
@@ -76,13 +76,16 @@ class Packed:
 
     tables: Mapping[str, Callable[[], Rows]]
     facts: Facts = field(default_factory=dict)
+    n_rows: int = 0
+    """Rows of state by key."""
 
-    def write(self, out: SnapshotWriter) -> None:
+    def write(self, out: SnapshotWriter) -> int:
         """A file a table that has rows, and one of the facts."""
         for name, make in self.tables.items():
             if (rows := make()).num_rows:
                 out.put(f"{name}.arrow", to_ipc(rows))
         out.put(_FACTS, json.dumps(dict(self.facts), sort_keys=True).encode())
+        return self.n_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +94,12 @@ class Joint:
 
     parts: Mapping[str, Snapshot]
 
-    def write(self, out: SnapshotWriter) -> None:
+    def write(self, out: SnapshotWriter) -> int | None:
         """One part after the other."""
-        for name, part in self.parts.items():
+        return total(
             part.write(_Writer(out, f"{name}.") if name else out)
+            for name, part in self.parts.items()
+        )
 
 
 def parts_of(snapshots: Sequence[SnapshotReader], name: str) -> list[SnapshotReader]:

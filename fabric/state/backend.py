@@ -7,7 +7,7 @@ key, a sub-key where the kind has some (a list's element, a map's entry), a valu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -59,8 +59,22 @@ class SnapshotReader(Protocol):
 class Snapshot(Protocol):
     """State of a task as it was at a barrier: copies, or data that never changes."""
 
-    def write(self, out: SnapshotWriter) -> None:
-        """Store it, once, in any thread, while the owner goes on."""
+    def write(self, out: SnapshotWriter) -> int | None:
+        """Store it, once, in any thread, while the owner goes on.
+
+        Returns how many rows of state by key it has; None: nobody has counted them.
+        """
+
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """The sum; None where one of them is not known. All are asked for.
+
+    >>> total([1, 2]), total([1, None])
+    (3, None)
+    """
+    found = list(counts)
+    known = [count for count in found if count is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 class Table(Protocol):

@@ -82,15 +82,18 @@ class MemorySnapshot:
     def __init__(self, header: Header, tables: Mapping[int, FrozenStore]) -> None:
         self._header, self._tables = header, dict(tables)
 
-    def write(self, out: SnapshotWriter) -> None:
-        """See `Snapshot.write`."""
+    def write(self, out: SnapshotWriter) -> int:
+        """See `Snapshot.write`; a list's element and a map's entry is a row."""
+        n_rows = 0
         try:
             for number, table in self._tables.items():
                 for part, entries in enumerate(_parts(table, range(_N_GROUPS))):
                     out.put(part_name(number, part), _file(entries))
+                    n_rows += len(entries[0])
             out.put(FILE, self._header.to_json())
         finally:
             self._tables = {}
+        return n_rows
 
 
 def _parts(frozen: FrozenStore, groups: range) -> Iterator[Entries]:

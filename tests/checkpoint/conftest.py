@@ -40,6 +40,7 @@ def rising(each: st.SearchStrategy, key: object = None) -> st.SearchStrategy:
     return lists.map(lambda found: tuple(sorted(found, key=key)))  # type: ignore[arg-type]
 
 
+FILE = FileRecord("state", 10, 99)
 FILES = rising(
     st.builds(FileRecord, NAMES, st.integers(0, BYTES_MAX), st.integers(0, 2**32 - 1), TEXTS),
     lambda f: f.name,
@@ -54,6 +55,7 @@ SNAPSHOTS = st.builds(
     FILES,
     rising(st.tuples(TEXTS, BYTES), lambda pair: pair[0]),
     HANDLES,
+    st.none() | NUMBERS,
 )
 MANIFESTS = st.builds(
     Manifest,

@@ -31,7 +31,6 @@ from fabric.checkpoint.manifest import (
     SnapshotAck,
     TaskSnapshot,
     check_savepoint_name,
-    shortened_plan,
 )
 from fabric.errors import ConfigError, DataError
 
@@ -101,21 +100,21 @@ def test_any_other_bytes_are_refused(manifest: Manifest, data: st.DataObject) ->
         decode(written + data.draw(st.binary(min_size=1, max_size=3)), "x")
 
 
-def sealed(body: bytes, kind: bytes = b"fabric-checkpoint", version: int = 2) -> bytes:
+def sealed(body: bytes, kind: bytes = b"fabric-checkpoint", version: int = 3) -> bytes:
     """What has a right checksum, whatever it says."""
     head = b"%s %d %d " % (kind, version, len(body))
     return head + b"%08x\n" % crc32c(head + body) + body
 
 
 def test_what_another_release_wrote_is_named() -> None:
-    for version in (1, 3):
-        says = f"j/5 has format {version}, this Fabric reads format 2; use the release that wrote"
+    for version in (1, 4):
+        says = f"j/5 has format {version}, this Fabric reads formats 2 and 3; use the release that"
         with pytest.raises(DataError, match=says):
             decode(sealed(b"{}", version=version), "j/5")
     with pytest.raises(DataError, match="begins with 'fabric-ack'"):
         decode(encode_snapshot_ack(SnapshotAck(1, 0, 0, 0, 0)), "j/5")
-    with pytest.raises(DataError, match="x has format 2, this Fabric reads format 1; use the"):
-        decode_savepoint(sealed(b"{}", b"fabric-savepoint", version=2), "x")
+    with pytest.raises(DataError, match="x has format 3, this Fabric reads formats 1 and 2; use"):
+        decode_savepoint(sealed(b"{}", b"fabric-savepoint", version=3), "x")
     with pytest.raises(DataError, match="begins with 'fabric-checkpoint'"):
         decode_savepoint(encode(ONE), "x")
 
@@ -141,7 +140,34 @@ def test_a_savepoint_that_says_something_else_is_refused(change: dict[str, objec
     fields = json.loads(encode_savepoint(KEPT).partition(b"\n")[2]) | change
     body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     with pytest.raises(DataError, match=r"x (is damaged|does not say|holds more)"):
-        decode_savepoint(sealed(body, b"fabric-savepoint", version=1), "x")
+        decode_savepoint(sealed(body, b"fabric-savepoint", version=2), "x")
+
+
+def older(data: bytes, kind: bytes, version: int) -> bytes:
+    """What the release before wrote of the same: it did not count rows."""
+    body = data.partition(b"\n")[2]
+    assert body.count(b'"rows":') == 1
+    return sealed(body.replace(b'"rows":null,', b""), kind, version)
+
+
+def test_the_format_before_is_read_and_has_no_counts_of_rows() -> None:
+    ack = SnapshotAck(5, 0, 0, 0, 0, ONE.tasks)
+    old = older(encode(ONE), b"fabric-checkpoint", 2)
+    assert decode(old, "x") == ONE
+    assert ONE.n_rows is None
+    assert decode_snapshot_ack(older(encode_snapshot_ack(ack), b"fabric-ack", 1)) == ack
+    assert decode_savepoint(older(encode_savepoint(KEPT), b"fabric-savepoint", 1), "x") == KEPT
+    with pytest.raises(DataError, match="x holds more than this Fabric would write"):
+        decode(sealed(encode(ONE).partition(b"\n")[2], version=2), "x")
+
+
+@pytest.mark.parametrize("n_rows", [-1, 2**63, 1.0, True, "1"])
+def test_what_is_no_count_of_rows_is_refused(n_rows: object) -> None:
+    fields = json.loads(encode(ONE).partition(b"\n")[2])
+    fields["tasks"][0]["rows"] = n_rows
+    body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(DataError, match=r"x (is damaged|does not say)"):
+        decode(sealed(body), "x")
 
 
 def test_a_savepoint_has_nothing_that_a_sink_prepared() -> None:
@@ -154,13 +180,6 @@ def test_a_savepoint_has_nothing_that_a_sink_prepared() -> None:
 def test_what_a_savepoint_cannot_be_called(name: str) -> None:
     with pytest.raises(ConfigError, match="can't be the name of a savepoint"):
         check_savepoint_name(name)
-
-
-def test_a_long_plan_is_cut_and_says_so() -> None:
-    long = shortened_plan("x" * (PLAN_CHARS_MAX + 7))
-    assert len(long) <= PLAN_CHARS_MAX
-    assert long.endswith("x\n... and 107 more characters")
-    assert shortened_plan("y" * PLAN_CHARS_MAX) == "y" * PLAN_CHARS_MAX
 
 
 @pytest.mark.parametrize("body", [
@@ -196,6 +215,8 @@ def test_what_a_manifest_adds_up() -> None:
     )
     both = Manifest(job="j", checkpoint=5, epoch=2, run=1, wall_us=7, tasks=(TASK, later))
     assert (both.n_bytes, both.n_files) == (10, 1)
+    assert replace(both, tasks=(replace(TASK, n_rows=3), replace(later, n_rows=4))).n_rows == 7
+    assert replace(both, tasks=(replace(TASK, n_rows=3), later)).n_rows is None
     assert both.of_node("window_2") == (TASK, later)
     assert both.positions("window_2") == {"s": b"\0", "t": b"2"}
     assert both.handles() == {"window_2": (b"h", b"i")}

@@ -25,8 +25,8 @@ def batch(keys: range, add: int) -> tuple[pa.RecordBatch, pa.Array]:
 
 def checkpoint(storage: FolderStorage, states: object, number: int) -> Manifest:
     writer = storage.writer("job", number, "count", 0, 0)
-    states.snapshot().write(writer)  # type: ignore[attr-defined]
-    task = TaskSnapshot("count", 0, 0, ALL, writer.finish())
+    n_rows = states.snapshot().write(writer)  # type: ignore[attr-defined]
+    task = TaskSnapshot("count", 0, 0, ALL, writer.finish(), n_rows=n_rows)
     manifest = Manifest(job="job", checkpoint=number, epoch=1, run=0, wall_us=0, tasks=(task,))
     storage.commit_manifest(manifest)
     return manifest
@@ -55,6 +55,7 @@ def test_state_goes_through_checkpoints(backend: Backend, tmp_path: Path) -> Non
     first = checkpoint(storage, states, 1)
     states.state("n").put_many(*batch(range(200), 7))
     second = checkpoint(storage, states, 2)
+    assert second.n_rows == (N_KEYS if backend == "memory" else None)
     contents = [{f.content: f for f in m.tasks[0].files if f.content} for m in (first, second)]
     if backend == "rocksdb":
         assert contents[0].keys() & contents[1].keys(), "unchanged files are stored once"

@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import fabric
@@ -17,6 +19,7 @@ from fabric import streams
 from fabric.clients.cli.main import main
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
+from fabric.config import StateBackend
 from fabric.errors import ConfigError, NotFoundError, PlanError
 from tests.support import forked
 from tests.support.files import files_in
@@ -132,6 +135,45 @@ def test_a_cancelled_stream_goes_on_in_the_same_session(session: Session, tmp_pa
     assert second.status.stream.checkpoint
     assert second.wait().state == "finished"
     assert 0 < n_first < 4_000 == n_rows(out)
+
+
+@pytest.mark.parametrize(("state", "says"), [
+    ("memory", "2 states, 40 rows"), ("arrow", "2 states, 40 rows"), ("rocksdb", "2 states"),
+])  # fmt: skip
+def test_a_start_says_how_many_rows_of_state_there_are(
+    tmp_path: Path, state: StateBackend, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a window and a function with 20 keys each; RocksDB does not count its own."""
+    with fabric.connect() as session:
+        session.checkpoints(interval_s=30, folder=tmp_path / "checkpoints", state=state)
+        job = kept_by_key(session).write_stream(streams.to_blackhole(), name="kept")
+        wait_until(lambda: job.status.stages[-1].rows > 100, 60)
+        saved = job.savepoint("monday")
+        assert job.stop().state == "finished"
+        assert (saved.rows, saved.states) == (None if state == "rocksdb" else 40, 2)
+        assert [one.rows for one in session.streams()] == [saved.rows]
+        kept_by_key(session).write_stream(streams.to_blackhole(), name="kept").cancel()
+    told = capsys.readouterr().err
+    (line,) = [line for line in told.splitlines() if line.startswith("stream kept goes on from ")]
+    assert ", ".join(line.split(", ")[1:-1]) == says, line
+
+
+class Seen(fabric.Process):
+    """How many rows each key has had."""
+
+    def on_rows(self, ctx: Any, key: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        seen = ctx.state("seen")
+        seen.put((seen.get() or 0) + len(rows))
+        return rows.select(["key", "ts"])
+
+
+def kept_by_key(session: Session) -> DataFrame:
+    made = streams.generator(n_keys=20, n_splits=2, rows_per_s=2_000, session=session)
+    seen = made.select("key", "ts").process(
+        Seen(), keys="key", schema={"key": "int64", "ts": made.schema.field("ts").type},
+        state={"seen": streams.value_state("int64")},
+    )  # fmt: skip
+    return seen.group_by("key").count().changes()
 
 
 def test_a_released_stream_goes_on(session: Session, tmp_path: Path) -> None:

@@ -140,6 +140,7 @@ def test_functions_store_with_what_their_process_sees(url: str, tmp_path: Path, 
         job = counts.write_stream(tmp_path / "out")
         if seen:
             wait_until(lambda: complete(job) > 1, 60)
+            assert job.savepoint("kept").rows == 5  # which that process counts
         else:
             wait_until(lambda: any(one.reason for one in job.checkpoints()), 60)
             reasons = [one.reason for one in job.checkpoints()]

@@ -213,6 +213,24 @@ def test_a_snapshot_of_a_generation_of_which_all_rows_have_gone(store: ColumnSto
     store.close()
 
 
+@pytest.mark.parametrize("order", ["hash", "time"])
+def test_a_snapshot_counts_the_rows_that_a_scan_would_give(order: Order, tmp_path: Path) -> None:
+    """Of a run, two blocks that have others as well are read; where more have, nobody counts."""
+    store, n = open_column_store("arrow", SCHEMA, tmp_path / "store", order=order), 200_000
+    store.put(0, hashes(n), np.arange(n), rows(n))
+    store.remove(0, hashes(n)[-10:], np.arange(n)[-10:])
+    shelf = Kept()
+    assert store.snapshot().write(shelf) == n - 10
+    part = open_column_store("memory", SCHEMA, order=order)
+    part.restore([shelf], (0, 1 << 62))
+    counted = part.snapshot().write(Kept())
+    assert counted == (len(numbers(part)) if order == "hash" else None)
+    store.expire(n // 3)
+    counted = store.snapshot().write(Kept())
+    assert counted == (len(numbers(store)) if order == "time" else None)
+    store.close()
+
+
 def test_tonbo_writes_into_a_snapshot_only_what_changed(tmp_path: Path) -> None:
     store = open_column_store("tonbo", SCHEMA, tmp_path / "store")
     for generation in (0, 1):

@@ -239,9 +239,10 @@ class RemoteSnapshot:
     checkpoint: int
     node: str
 
-    def stored_files(self) -> tuple[FileRecord, ...]:
-        """Wait until it is stored; raises why it can't be."""
+    def stored(self) -> tuple[tuple[FileRecord, ...], int | None]:
+        """Wait until it is stored: its files, and its rows. Raises why it can't be."""
         stored = self.chain.stored(self.checkpoint, self.node)
         if stored.HasField("failed"):
             raise from_detail(stored.failed)
-        return tuple(FileRecord(f.name, f.size, f.crc32c, f.content) for f in stored.files)
+        files = tuple(FileRecord(f.name, f.size, f.crc32c, f.content) for f in stored.files)
+        return files, stored.rows if stored.HasField("rows") else None

@@ -160,7 +160,8 @@ class _Storing:
         state_of = task.stream.state
         writer = self._storage.writer(state_of, checkpoint, node, task.task, task.attempt)
         try:
-            state.write(writer)
+            if (n_rows := state.write(writer)) is not None:
+                stored.rows = n_rows
             for file in writer.finish():
                 stored.files.add(
                     name=file.name, size=file.n_bytes, crc32c=file.crc32c, content=file.content

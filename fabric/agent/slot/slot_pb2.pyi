@@ -321,16 +321,18 @@ class Counted(_message.Message):
     def __init__(self, node: _Optional[str] = ..., name: _Optional[str] = ..., n: _Optional[int] = ...) -> None: ...
 
 class Stored(_message.Message):
-    __slots__ = ("checkpoint", "node", "files", "failed")
+    __slots__ = ("checkpoint", "node", "files", "failed", "rows")
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     checkpoint: int
     node: str
     files: _containers.RepeatedCompositeFieldContainer[File]
     failed: _control_pb2.ErrorDetail
-    def __init__(self, checkpoint: _Optional[int] = ..., node: _Optional[str] = ..., files: _Optional[_Iterable[_Union[File, _Mapping]]] = ..., failed: _Optional[_Union[_control_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+    rows: int
+    def __init__(self, checkpoint: _Optional[int] = ..., node: _Optional[str] = ..., files: _Optional[_Iterable[_Union[File, _Mapping]]] = ..., failed: _Optional[_Union[_control_pb2.ErrorDetail, _Mapping]] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class File(_message.Message):
     __slots__ = ("name", "size", "crc32c", "content")

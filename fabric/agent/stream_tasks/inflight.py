@@ -36,14 +36,15 @@ class InflightRows:
 
     rows: Mapping[int, list[pa.RecordBatch]]
 
-    def write(self, out: SnapshotWriter) -> None:
-        """See `Snapshot`; a file a producer."""
+    def write(self, out: SnapshotWriter) -> int:
+        """See `Snapshot`; a file a producer. What is in flight is not in a state yet."""
         for producer, batches in sorted(self.rows.items()):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batches[0].schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
             out.put(f"{producer:06d}.arrow", sink.getvalue())
+        return 0
 
 
 def snapshots_of(recording: Recording, inputs: Iterable[pb.InputEdge]) -> dict[str, Snapshot]:

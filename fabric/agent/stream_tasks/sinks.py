@@ -57,11 +57,12 @@ class ResultSnapshot:
 
     parts: tuple[Part, ...]
 
-    def write(self, out: SnapshotWriter) -> None:
+    def write(self, out: SnapshotWriter) -> int:
         """See `Snapshot`; only the newest part is written, the others are known."""
         for part in self.parts:
             part.store()
             out.link(part.name, part.path, part.name)
+        return 0
 
 
 class Results:

@@ -125,7 +125,7 @@ class SnapshotUploads:
         spec = self._spec
         if self._closed:
             raise CancelledError("the task has ended")
-        files = self._files(pending, node)
+        files, n_rows = self._files(pending, node)
         return TaskSnapshot(
             node=node,
             task=spec.id.task,
@@ -134,22 +134,24 @@ class SnapshotUploads:
             files=files,
             positions=tuple(sorted(pending.positions.get(node, {}).items())),
             handles=pending.handles.get(node, ()),
+            n_rows=n_rows,
         )
 
-    def _files(self, pending: PendingSnapshot, node: str) -> tuple[FileRecord, ...]:
-        """The state of a node, stored here or where it is."""
+    def _files(
+        self, pending: PendingSnapshot, node: str
+    ) -> tuple[tuple[FileRecord, ...], int | None]:
+        """The state of a node, stored here or where it is, and how many rows it has."""
         spec, state = self._spec, pending.states.get(node)
         if isinstance(state, RemoteSnapshot):
             failpoints.reach("stream.snapshot-storing")
-            return state.stored_files()
+            return state.stored()
         writer = self._storage.writer(
             spec.deploy.stream.state, pending.checkpoint, node, spec.id.task, spec.id.attempt
         )
         try:
-            if state is not None:
-                state.write(writer)
+            n_rows = 0 if state is None else state.write(writer)
             failpoints.reach("stream.snapshot-storing")
-            return writer.finish()
+            return writer.finish(), n_rows
         except BaseException:
             writer.abandon()
             raise

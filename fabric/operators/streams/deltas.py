@@ -51,6 +51,8 @@ class Hot:
     """The groups in memory, for `Deltas.snapshot`, which asks for all of them or for some."""
 
     ids: Ints
+    n_rows: int
+    """Rows of all groups."""
     nbytes: int
     """Memory in use."""
     rows: Callable[[Ints], pa.RecordBatch]
@@ -126,7 +128,7 @@ class Deltas:
                 self.anew()
         if not self._files:
             if self._folder is None or groups.nbytes < FEW_BYTES or not len(groups.ids):
-                return Packed({self._name: groups.whole()}, facts)
+                return Packed({self._name: groups.whole()}, facts, groups.n_rows)
             self._add(len(groups.ids), groups.whole())
         else:
             if self._n_gone:  # before the rows, for a group may have come again
@@ -137,7 +139,10 @@ class Deltas:
                 rows = groups.rows(changed)
                 self._add(len(changed), lambda: self._with_key_groups(rows))
         self._changed.values[:] = False
-        return Joint({"": Packed({}, facts), _PART: _Chain(self._name, self._files)})
+        return Joint({"": Packed({}, facts), _PART: self._chain(groups.n_rows)})
+
+    def _chain(self, n_rows: int) -> _Chain:
+        return _Chain(self._name, self._files, n_rows)
 
     def _add(self, n_rows: int, make: Make, *, gone: bool = False) -> None:
         assert self._folder is not None
@@ -216,11 +221,14 @@ class _File:
 class _Chain:
     name: str
     files: tuple[_File, ...]
+    n_rows: int
+    """Of the groups that there are; the files have more."""
 
-    def write(self, out: SnapshotWriter) -> None:
+    def write(self, out: SnapshotWriter) -> int:
         for each in self.files:
             each.store(out, self.name)
         out.put(_FILES, json.dumps([[each.content, each.gone] for each in self.files]).encode())
+        return self.n_rows
 
 
 def _file_name(name: str, content: str) -> str:

@@ -280,7 +280,7 @@ class GroupState:
         """The groups in memory as they are, and facts of the whole task."""
         ids, names = self.ids(), [f"k{i}" for i in range(len(self._keys))]
         whole = lambda: partial(_grouped, self.rows(ids), names)  # noqa: E731
-        return self._deltas.snapshot(Hot(ids, self.nbytes, self.rows, whole), facts)
+        return self._deltas.snapshot(Hot(ids, len(ids), self.nbytes, self.rows, whole), facts)
 
     def restore(self, snapshots: Sequence[SnapshotReader], wanted: Wanted) -> None:
         """Take the groups that are wanted, beside those there are."""

@@ -111,7 +111,8 @@ class KeyedOperator(Operator):
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """All groups."""
-        groups = Hot(self.groups(), self.nbytes, lambda ids: self._unload(ids)[0], self.whole)
+        some = lambda ids: self._unload(ids)[0]  # noqa: E731
+        groups = Hot(self.groups(), self.n_rows, self.nbytes, some, self.whole)
         hot = self._deltas.snapshot(groups, times_of(self._times, self._ttl))
         return self._below.beside(hot)
 
@@ -182,6 +183,11 @@ class KeyedOperator(Operator):
     def groups(self) -> Ints:
         """All groups in memory, rising."""
         return self._table.ids().astype(np.int64)
+
+    @property
+    def n_rows(self) -> int:
+        """The rows of all groups in memory."""
+        return self._table.n_groups
 
     @abstractmethod
     def rows(self, groups: Ints) -> tuple[list[pa.Array], Ints]:

@@ -150,6 +150,11 @@ class BestRows:
         return self._lists.groups()
 
     @property
+    def n_rows(self) -> int:
+        """Of all groups."""
+        return len(self._rows)
+
+    @property
     def nbytes(self) -> int:
         """Memory in use."""
         worst = 0 if self._worst is None else self._worst.nbytes

@@ -74,6 +74,11 @@ class BestOperator(KeyedOperator):
         """See `KeyedOperator`."""
         return self._rows.groups()
 
+    @property
+    def n_rows(self) -> int:
+        """See `KeyedOperator`."""
+        return self._rows.n_rows
+
     def rows(self, groups: Ints) -> tuple[list[pa.Array], Ints]:
         """See `KeyedOperator`."""
         found = self._rows.gather(groups)

@@ -138,6 +138,11 @@ class Index:
         found = _overlap(self.firsts[0], self.lasts[0], major) & _overlap(*self.minors, minor)
         return np.flatnonzero(found)
 
+    def inside(self, major: Span, minor: Span) -> NDArray[np.int64]:
+        """Those that have no rows with other places."""
+        found = _within(self.firsts[0], self.lasts[0], major) & _within(*self.minors, minor)
+        return np.flatnonzero(found)
+
     def blocks_among(self, hashes: Hashes) -> NDArray[np.int64]:
         """Those that may have rows with these hashes (sorted)."""
         least, most = (self.firsts[0], self.lasts[0]) if self.order == "hash" else self.minors
@@ -235,6 +240,14 @@ def _overlap(least: U64, most: U64, span: Span) -> NDArray[np.bool_]:
     if span[0] >= span[1]:
         return np.zeros(len(least), np.bool_)
     found: NDArray[np.bool_] = (most >= np.uint64(span[0])) & (least <= np.uint64(span[1] - 1))
+    return found
+
+
+def _within(least: U64, most: U64, span: Span) -> NDArray[np.bool_]:
+    """Which of the ranges, ends included, are in a span, whose end may be 2^64."""
+    if span[0] >= span[1]:
+        return np.zeros(len(least), np.bool_)
+    found: NDArray[np.bool_] = (least >= np.uint64(span[0])) & (most <= np.uint64(span[1] - 1))
     return found
 
 

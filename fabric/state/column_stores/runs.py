@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from fabric.errors import DataError
-from fabric.state.backend import SnapshotReader, SnapshotWriter
+from fabric.state.backend import SnapshotReader, SnapshotWriter, total
 from fabric.state.column_stores.contract import (
     ALL_HASHES,
     ALL_TIMES,
@@ -45,6 +45,7 @@ from fabric.state.column_stores.scans import (
     Asked,
     Run,
     found,
+    n_rows_of,
     rows_of,
 )
 from fabric.state.opened import Keys, OpenedSnapshot
@@ -218,8 +219,8 @@ class RunSnapshot:
     order: Order
     runs: dict[int, tuple[Run, ...]]
 
-    def write(self, out: SnapshotWriter) -> None:
-        """See `Snapshot.write`."""
+    def write(self, out: SnapshotWriter) -> int | None:
+        """See `Snapshot.write`; rows that have expired, or are another task's, don't count."""
         listed, written = list[object](), set[str]()
         for generation, runs in sorted(self.runs.items()):
             for run in runs:
@@ -231,6 +232,7 @@ class RunSnapshot:
                     written.add(run.content)
         facts = {"columns": columns_of(self.schema), "order": self.order, "runs": listed}
         out.put(_RUNS, json.dumps(facts).encode())
+        return total(n_rows_of(run) for runs in self.runs.values() for run in runs)
 
     @property
     def n_rows(self) -> int:

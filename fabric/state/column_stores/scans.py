@@ -113,6 +113,26 @@ class Run:
         return replace(self, removed=removed) if removed.n_rows < self.index.n_rows else None
 
 
+def n_rows_of(run: Run) -> int | None:
+    """How many rows a scan of a run would give; None: it takes a scan to know.
+
+    Blocks that have others as well are read, if those are at most where what is wanted begins and
+    where it ends.
+    """
+    reader = _Reader(run, ALL_TIMES)
+    inside = run.index.inside(*reader.spans)
+    cut = np.setdiff1d(reader.blocks, inside)
+    if len(cut) > 2:
+        return None
+    n_rows = int(run.index.counts[inside].sum()) + sum(len(reader.read(int(n))) for n in cut)
+    if run.removed is not None and len(inside) == len(run.index.counts):
+        return n_rows - run.removed.n_rows
+    if run.removed is not None:
+        spans = ((run.index.start(int(n)), int(run.index.counts[n])) for n in inside)
+        n_rows -= sum(int((~run.removed.here(*span)).sum()) for span in spans)
+    return n_rows
+
+
 class Asked:
     """Keys to be taken out of runs: all rows with their hashes, or only those of certain times."""
 
@@ -186,8 +206,8 @@ class _Reader:
         self.run = run
         wanted = max(run.since, times[0]) + SHIFT, times[1] + SHIFT
         by_hash = run.index.order == "hash"
-        self._spans = (run.hashes, wanted) if by_hash else (wanted, run.hashes)
-        self.blocks = run.index.blocks(*self._spans)
+        self.spans = (run.hashes, wanted) if by_hash else (wanted, run.hashes)
+        self.blocks = run.index.blocks(*self.spans)
         self._next = 0
         self._held: tuple[int, pa.RecordBatch] | None = None
         """A block that goes on in the next portion."""
@@ -200,7 +220,7 @@ class _Reader:
             if end is not None and index.first(number) >= end:
                 return
             if self._held is None or self._held[0] != number:
-                self._held = number, self._read(number)
+                self._held = number, self.read(number)
             rows = self._held[1]
             major, minor = places(rows, index.order)
             first = n_before(major, minor, begin)
@@ -211,11 +231,11 @@ class _Reader:
                 return
             self._next, self._held = self._next + 1, None
 
-    def _read(self, number: int) -> pa.RecordBatch:
+    def read(self, number: int) -> pa.RecordBatch:
         """The rows of a block that are wanted."""
         rows, run = self.run.blocks.block(number), self.run
         major, minor = places(rows, run.index.order)
-        keep = in_span(major, self._spans[0]) & in_span(minor, self._spans[1])
+        keep = in_span(major, self.spans[0]) & in_span(minor, self.spans[1])
         if run.removed is not None:
             keep &= run.removed.here(run.index.start(number), len(rows))
         return rows if keep.all() else rows.filter(pa.array(keep))

@@ -221,13 +221,13 @@ class TonboSnapshot:
     def __init__(self, schema: pa.Schema, order: Order, pinned: dict[int, tuple[Pin, int]]) -> None:
         self._schema, self._order, self._pinned = schema, order, pinned
 
-    def write(self, out: SnapshotWriter) -> None:
+    def write(self, out: SnapshotWriter) -> int | None:
         """See `Snapshot.write`."""
         runs = {}
         for number, (pin, floor) in self._pinned.items():
             left = (run.expired(floor) for run in pin.runs())
             runs[number] = tuple(run for run in left if run is not None)
-        RunSnapshot(self._schema, self._order, runs).write(out)
+        return RunSnapshot(self._schema, self._order, runs).write(out)
 
 
 def _merged(streams: Sequence[Iterator[Piece]]) -> Iterator[Piece]:

@@ -40,7 +40,7 @@ class RocksSnapshot:
         self._end = weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
 
     def write(self, out: SnapshotWriter) -> None:
-        """See `Snapshot.write`."""
+        """See `Snapshot.write`; RocksDB knows no count of its rows but by reading all of them."""
         found: dict[str, str] = {}
         try:
             for path in sorted(self._path.iterdir()):

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 from fabric.operators.snapshots import key_groups
+from fabric.state.backend import Snapshot
 from fabric.state.column_stores import (
     ALL_TIMES,
     ColumnStore,
@@ -193,10 +194,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def snapshot(self) -> None:
         pinned = [store.snapshot() for store in self.tasks]
-        shelves = [Shelf(self.shared) for _ in pinned]
-        for snapshot, shelf in zip(pinned, shelves, strict=True):
-            snapshot.write(shelf)
-        self.taken = shelves, list(self.rows)
+        self.taken = self.written(pinned, list(self.rows)), list(self.rows)
 
     @rule(pairs=PAIRS)
     def snapshot_amid_changes(self, pairs: list[tuple[int, int]]) -> None:
@@ -205,10 +203,15 @@ class Histories(RuleBasedStateMachine):
         self.put(0, pairs, True)
         self.take([hash for hash, _ in pairs[::2]])
         self.drop(1)
+        self.taken = self.written(pinned, rows), rows
+
+    def written(self, pinned: list[Snapshot], rows: list[Row]) -> list[Shelf]:
+        """A snapshot counts its rows right, or says that it can't."""
         shelves = [Shelf(self.shared) for _ in pinned]
-        for snapshot, shelf in zip(pinned, shelves, strict=True):
-            snapshot.write(shelf)
-        self.taken = shelves, rows
+        for i, (snapshot, shelf) in enumerate(zip(pinned, shelves, strict=True)):
+            n_rows = snapshot.write(shelf)
+            assert n_rows in (None, sum(self.task_of(row.hash) == i for row in rows))
+        return shelves
 
     @precondition(lambda self: self.taken[0])
     @rule(n=st.integers(1, 3), engines=st.lists(st.sampled_from(ENGINES), min_size=3, max_size=3))

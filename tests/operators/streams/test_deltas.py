@@ -117,6 +117,28 @@ def test_groups_that_ended_are_not_restored(windows: Operator) -> None:
     assert ended(found) == ended(windows) == 15
 
 
+def test_a_checkpoint_counts_rows_and_not_what_its_files_have(windows: Operator) -> None:
+    windows.on_batch(0, counted(range(10_000)))
+    assert windows.on_barrier(1).write(Kept()) == 10_000
+    windows.on_batch(0, counted(range(100)))
+    windows.on_batch(0, counted(range(10), at=10))
+    assert windows.on_barrier(2).write(Kept()) == 10_010
+    windows.on_watermark(10)
+    assert windows.on_barrier(3).write(Kept()) == 10
+
+
+@pytest.mark.parametrize("room", [None, 100_000])
+def test_rows_of_groups_count_wherever_they_are(room: int | None) -> None:
+    with below(room) as context:
+        operator = top_n_operator(BEST, SCHEMA, schema_of(BEST))
+        operator.open(context)
+        for _ in range(3):  # the best two rows of each key are kept
+            operator.on_batch(0, counted(range(2_000)))
+        assert room is None or operator.counts()["state_evicted_rows"] > 0
+        assert operator.on_barrier(1).write(Kept()) == 4_000
+        operator.close()
+
+
 def test_what_was_not_written_comes_with_the_next_one(windows: Operator) -> None:
     windows.on_batch(0, counted(range(100)))
     windows.on_barrier(1)
@@ -322,8 +344,8 @@ class Groups:
                 self.deltas.anew()
             case _:
                 shelf = Kept()
-                changes = Hot(self.ids(), 1, self.rows, self.whole)
-                self.deltas.snapshot(changes, {}).write(shelf)
+                changes = Hot(self.ids(), len(self.values), 1, self.rows, self.whole)
+                assert self.deltas.snapshot(changes, {}).write(shelf) == len(self.values)
                 found = list(self.deltas.restored([shelf], ALL))
                 rows = [row for batch in found for row in batch.to_pylist()]
                 assert {row["k"]: row["v"] for row in rows} == self.values
