@@ -135,6 +135,12 @@ class Bucket:
                 self._store, key, data, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
             )
 
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
+        """Store an object of what comes piece by piece; nothing of it is there when that fails."""
+        with self.asking("written", key), self.writer(key) as out:
+            for piece in pieces:
+                out.write(piece)
+
     def writer(self, key: str) -> WritableFile:
         """An object to be written in parts, some at once; it is there once it was closed.
 

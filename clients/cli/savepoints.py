@@ -20,7 +20,8 @@ from fabric.clients.cli.run import File, load
 
 if TYPE_CHECKING:
     from fabric.checkpoint.object_savepoints import ObjectSavepoints
-    from fabric.checkpoint.savepoints import DamagedSavepoint, Savepoint, Savepoints
+    from fabric.checkpoint.savepoint import DamagedSavepoint, Savepoint
+    from fabric.checkpoint.savepoints import Savepoints
     from fabric.clients.dataframe.session import Session
     from fabric.clients.job.stream_name import StreamName
     from fabric.control import control_pb2 as pb
@@ -31,7 +32,8 @@ savepoints_app = typer.Typer(
     rich_markup_mode=None,
 )
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Its name, or the absolute path of its folder.")
+    str,
+    typer.Argument(metavar="NAME", help="Its name, its folder's absolute path, or its URL."),
 ]
 Folder = Annotated[
     Path | None,
@@ -137,21 +139,26 @@ def export(
 ) -> None:
     """Verify a savepoint, and put it into a folder: for a backup, or another fabric.
 
-    On the file system of the checkpoints that takes no room: the files are hard links. A stream can
-    be started from the folder as from the savepoint.
+    On the file system of the checkpoints that takes no room: the files are hard links. One in an
+    object store is downloaded. A stream can be started from the folder as from the savepoint,
+    wherever its checkpoints lie.
     """
-    from fabric.checkpoint.object_savepoints import not_exported
-    from fabric.checkpoint.places import shown
+    from fabric.checkpoint.places import load_savepoint, shown
     from fabric.checkpoint.savepoints import Savepoints
     from fabric.errors import ConfigError
     from fabric.object_urls import is_object_url
 
+    if is_object_url(to):
+        raise ConfigError(
+            f"{shown(to)} is not a folder; a savepoint is exported to a folder, and a stream whose "
+            "checkpoints lie in a store can be started from that"
+        )
     found = _found(name, folder, connect, token)
     assert found.folder is not None  # it was loaded
     target = to.expanduser().absolute()
     if is_object_url(found.folder):
-        raise ConfigError(not_exported(shown(found.folder)))
-    Savepoints(found.folder.parent).export(str(found.folder), target)
+        found = load_savepoint(target, shown(found.folder))
+    Savepoints(target.parent).export(found, target)
     typer.echo(f"{found.name} is in {target}: {found.manifest.n_files:,} files, all verified")
 
 
@@ -245,7 +252,7 @@ def existing(folder: Path) -> Path:
 
 def _status(one: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
     """What a coordinator would say of one."""
-    from fabric.checkpoint.savepoints import DamagedSavepoint
+    from fabric.checkpoint.savepoint import DamagedSavepoint
     from fabric.control import control_pb2 as pb
 
     if isinstance(one, DamagedSavepoint):
@@ -259,23 +266,20 @@ def _status(one: Savepoint | DamagedSavepoint) -> pb.SavepointStatus:
 
 def _found(name: str, folder: Path | None, connect: str, token: str) -> Savepoint:
     """The savepoint, read from a folder of this machine."""
-    from fabric.checkpoint.places import savepoints_at
-    from fabric.checkpoint.savepoints import Savepoints
+    from fabric.checkpoint.places import load_savepoint
     from fabric.control import control_pb2 as pb
     from fabric.errors import NotFoundError
     from fabric.object_urls import is_object_url
 
-    if Path(name).is_absolute():
-        return Savepoints(Path(name).parent).load(name)
+    if Path(name).is_absolute() or is_object_url(name):
+        return load_savepoint("/", name)
     if folder is not None:
         return _of(folder).load(name)
     with open_session(connect, token) as session:
         (told,) = session.control.list_savepoints(pb.SavepointsRequest(name=name)).savepoints
-    if is_object_url(told.location):
-        return savepoints_at(told.location.partition("/.savepoints/")[0]).load(name)
-    if not Path(told.location).is_dir():
+    if not is_object_url(told.location) and not Path(told.location).is_dir():
         raise NotFoundError(
             f"the savepoint {name!r} is in the folder {told.location} of the coordinator, which "
             "this machine does not see; run the command there"
         )
-    return Savepoints(Path(told.location).parent).load(told.location)
+    return load_savepoint("/", told.location)

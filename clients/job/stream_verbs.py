@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self, cast
 
-from fabric.checkpoint.manifest import check_savepoint_name
+from fabric.checkpoint.savepoint import check_savepoint_name
 from fabric.clients.job.dry_run import may_change
 from fabric.clients.job.savepoint import SavepointInfo
 from fabric.clients.job.stream_name import Parallelism

@@ -17,7 +17,7 @@ from typing import get_args
 
 import pyarrow as pa
 
-from fabric.checkpoint.manifest import NodeRecord
+from fabric.checkpoint.manifest import Manifest, NodeRecord
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import PlanError
 from fabric.plan.event_windows import Trigger, Window, window_text
@@ -51,6 +51,8 @@ STATE = "state "
 _TEXT_MAX = 500
 _PLANNERS = frozenset({"path", "input", "keys", "kinds", "rows", "scan_id", "columns"})
 """Fields that the planner sets, or that are told elsewhere."""
+_STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
+"""Kinds of nodes that keep a position, and no state of keys."""
 _WINDOWS, _EXPRESSIONS = get_args(Window), get_args(Expr)
 _FROM_PATTERN = re.compile(r"[a-z_]+_\d+(/.*)?")
 
@@ -70,6 +72,12 @@ def node_records(graph: StageGraph) -> tuple[NodeRecord, ...]:
                 if node.path and not isinstance(node, StageInput)
             )
     return tuple(_record(found[path], found) for path in sorted(found))
+
+
+def n_states(manifest: Manifest) -> int:
+    """How many nodes have kept something of their own in a checkpoint, positions apart."""
+    holding = {task.node for task in manifest.tasks if task.files}
+    return sum(n.path in holding and n.kind not in _STATELESS for n in manifest.nodes)
 
 
 def splits_of(graph: StageGraph) -> dict[str, set[str]]:

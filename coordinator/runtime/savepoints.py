@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fabric._cython.kernels.hash import N_KEY_GROUPS
-from fabric.checkpoint.manifest import PLAN_CHARS_MAX
 from fabric.checkpoint.names import NamedStream
 from fabric.checkpoint.places import (
     drop_stream,
@@ -18,7 +17,8 @@ from fabric.checkpoint.places import (
     shown,
     storage_at,
 )
-from fabric.checkpoint.savepoints import (
+from fabric.checkpoint.savepoint import (
+    PLAN_CHARS_MAX,
     DamagedSavepoint,
     Savepoint,
     check_savepoint_name,
@@ -26,7 +26,7 @@ from fabric.checkpoint.savepoints import (
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.requests import THEN, Wanted
 from fabric.coordinator.core.effects import ExportSavepoint
-from fabric.coordinator.submit.stream_names import n_states
+from fabric.coordinator.planner.node_records import n_states
 from fabric.errors import ConfigError, NotFoundError
 from fabric.ids import check_name
 from fabric.version import __version__

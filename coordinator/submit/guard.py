@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from fabric.checkpoint.places import Place, folder_of_savepoint, shown
 from fabric.errors import FabricError
 from fabric.io import places
 from fabric.io.kafka import settings
 from fabric.io.object_options import check_reach
 from fabric.io.postgres.access import check_place
 from fabric.io.read_threads import called
+from fabric.object_urls import is_object_url
 from fabric.operators.functions.trust import placed_functions
 from fabric.plan.nodes import Node, Plan, Scan, Sink, StreamScan
 from fabric.plan.sources import FileSource, FlightSource, FollowedFiles, KafkaStream, ReplayStream
@@ -48,6 +50,19 @@ def check_allowed(plan: Plan) -> None:
     for node, udf in placed_functions(plan.root):
         with placed(node):
             places.check_functions([udf.name])
+
+
+def check_restore(savepoint: str, folder: Place) -> str:
+    """The name of a savepoint, if a job whose checkpoints lie in `folder` may begin with it.
+
+    Raises
+    ------
+    PlanError
+        Plans are held to folders, and the savepoint lies in a store, but not in that folder.
+    """
+    if is_object_url(savepoint):
+        places.check_url(folder_of_savepoint(savepoint), own=shown(folder))
+    return savepoint
 
 
 @contextmanager

@@ -19,26 +19,32 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from fabric.checkpoint.manifest import Manifest, Savepoint
+from fabric.checkpoint.manifest import Manifest
 from fabric.checkpoint.names import HeldName, NameRecord
 from fabric.checkpoint.object_names import ObjectName
-from fabric.checkpoint.places import Storage, hold_name, read_record, savepoints_at, storage_at
+from fabric.checkpoint.places import (
+    Storage,
+    hold_name,
+    load_savepoint,
+    read_record,
+    savepoints_at,
+    storage_at,
+)
+from fabric.checkpoint.savepoint import Savepoint
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.checkpoints.rows import Pointer
 from fabric.coordinator.core.events import StreamStart
-from fabric.coordinator.planner.node_records import node_records, splits_of
+from fabric.coordinator.planner.node_records import n_states, node_records, splits_of
 from fabric.coordinator.planner.stages import StageGraph
+from fabric.coordinator.submit.guard import check_restore
 from fabric.coordinator.submit.upgrades import Upgrade, upgrade
 from fabric.errors import ConfigError, DataError, FabricError, PlanError
 from fabric.ids import new_id
-from fabric.plan.nodes import Sink, StreamScan, Watermark
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.coordinator")
 ON_EXISTING = ("continue", "new", "fail")
-_STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
-"""Kinds of nodes that keep a position, and no state of keys."""
 
 
 @dataclass(slots=True)
@@ -270,7 +276,7 @@ def look(record: NameRecord | None, root: Path, asked: pb.StreamName) -> Found:
     """What a stream would go on from; nothing is changed. See `StreamNames.starting`."""
     if asked.on_existing not in ON_EXISTING:
         raise ConfigError(f"on_existing is one of {ON_EXISTING}, got {asked.on_existing!r}")
-    savepoint = savepoints_at(root).load(asked.restore) if asked.restore else None
+    savepoint = load_savepoint(root, check_restore(asked.restore, root)) if asked.restore else None
     if record is None or asked.on_existing == "new":
         job = new_id("job")
         start = 0 if record is None else record.starts
@@ -392,9 +398,3 @@ def _tell(origin: pb.StreamOrigin, manifest: Manifest, savepoint: Savepoint | No
     if (n_rows := manifest.n_rows) is not None:
         origin.rows = n_rows
     origin.savepoint = "" if savepoint is None else savepoint.name
-
-
-def n_states(manifest: Manifest) -> int:
-    """How many nodes have kept something of their own in a checkpoint, positions apart."""
-    holding = {task.node for task in manifest.tasks if task.files}
-    return sum(n.path in holding and n.kind not in _STATELESS for n in manifest.nodes)

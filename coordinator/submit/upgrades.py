@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fabric.checkpoint.manifest import INFLIGHT, Manifest, NodeRecord
-from fabric.checkpoint.savepoints import RESULT
+from fabric.checkpoint.savepoint import RESULT
 from fabric.coordinator.submit.upgrade_rules import in_kind, judge
 from fabric.errors import PlanError
 from fabric.plan.faults import nearest, quoted

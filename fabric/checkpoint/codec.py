@@ -24,12 +24,12 @@ from fabric.checkpoint.manifest import (
     FileRecord,
     Manifest,
     NodeRecord,
-    Savepoint,
     Seal,
     SinkHandle,
     SnapshotAck,
     TaskSnapshot,
 )
+from fabric.checkpoint.savepoint import Savepoint
 from fabric.errors import DataError
 
 _OF_MANIFEST, _OF_ACK, _OF_SAVEPOINT = "fabric-checkpoint", "fabric-ack", "fabric-savepoint"

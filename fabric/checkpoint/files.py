@@ -64,6 +64,12 @@ class Files:
         """All of a file."""
         return path.read_bytes()
 
+    def pieces(self, path: Path) -> Iterator[bytes]:
+        """A file, some megabytes at a time."""
+        with path.open("rb", buffering=0) as file:
+            while piece := file.read(_PIECE):
+                yield piece
+
     def checksum(self, path: Path) -> tuple[int, int]:
         """The bytes of a file and their CRC32C."""
         return _walk(path, None)

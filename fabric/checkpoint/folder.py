@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from fabric._cython.shuffle.checksum import crc32c
+from fabric._cython.shuffle.checksum import RunningCrc32c, crc32c
 from fabric.checkpoint.files import OURS, Files, reading, writing
 from fabric.checkpoint.manifest import FileRecord, TaskSnapshot, check_file_name
 from fabric.errors import DataError, InternalError, NotFoundError, StorageError
@@ -250,8 +250,10 @@ def share(files: Files, path: Path, shared: Path, record: FileRecord) -> None:
 class FolderReader:
     """Gives the files of one task's snapshot of one node."""
 
-    def __init__(self, root: Path, folder: Path, snapshot: TaskSnapshot, files: Files) -> None:
-        self._root, self._folder, self._files = root, folder, files
+    def __init__(
+        self, root: Path, folder: Path, snapshot: TaskSnapshot, files: Files, place: str = OURS
+    ) -> None:
+        self._root, self._folder, self._files, self._place = root, folder, files, place
         self._records = {file.name: file for file in snapshot.files}
         self.key_groups = snapshot.key_groups
 
@@ -263,7 +265,7 @@ class FolderReader:
         """The bytes of a file."""
         record = self._record(name)
         path = self._folder / name
-        with reading(self._files, self._root, path):
+        with reading(self._files, self._root, path, self._place):
             data = self._files.read(path)
         compare(self._root, path, record, len(data), crc32c(data))
         return pa.py_buffer(data)
@@ -272,7 +274,7 @@ class FolderReader:
         """Put a file at `to`, linked or copied. Only what never changes is linked."""
         record = self._record(name)
         path = self._folder / name
-        with reading(self._files, self._root, path):
+        with reading(self._files, self._root, path, self._place):
             is_linked = False
             if record.content or fixed:
                 # Any refusal of a link is answered by a copy, and that says what is wrong.
@@ -283,6 +285,17 @@ class FolderReader:
                 return
             found = self._files.checksum(to) if is_linked else self._files.copy(path, to)
         compare(self._root, path, record, *found)
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """A file, some megabytes at a time; at its end it is compared."""
+        record, path = self._record(name), self._folder / name
+        crc, n_bytes = RunningCrc32c(), 0
+        with reading(self._files, self._root, path, self._place):
+            for piece in self._files.pieces(path):
+                crc.update(piece)
+                n_bytes += len(piece)
+                yield piece
+        compare(self._root, path, record, n_bytes, crc.value)
 
     def _record(self, name: str) -> FileRecord:
         if (record := self._records.get(name)) is None:

@@ -1,18 +1,16 @@
 """What belongs to one checkpoint: every file, position and handle of every task.
 
 One job: the frozen records, checked at birth. A `Manifest` is all of a checkpoint, a `TaskSnapshot`
-what one task of one node put into it, a `SnapshotAck` how a task says so, a `Savepoint` one that
-has a name and is kept. How they become bytes is in `codec.py`, where the files lie in `storage.py`
-and `savepoints.py`.
+what one task of one node put into it, a `SnapshotAck` how a task says so. How they become bytes is
+in `codec.py`, where the files lie in `storage.py`; what is kept under a name in `savepoint.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import cast
 
 from fabric.errors import ConfigError, DataError
@@ -27,7 +25,6 @@ BYTES_MAX = (1 << 50) - 1
 """Of one file: all of a checkpoint together stay below 2**63."""
 GROUPS_MAX = 1 << 31
 NAME_MAX = 128
-PLAN_CHARS_MAX = 1 << 18
 _NAME = re.compile(r"[a-z0-9_.\-]{1,128}")
 _CRC_END = 1 << 32
 
@@ -70,7 +67,7 @@ class SinkHandle:
     data: bytes
 
     def __post_init__(self) -> None:
-        _check_number("checkpoint", self.checkpoint, 1)
+        check_number("checkpoint", self.checkpoint, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ class TaskSnapshot:
 
     def __post_init__(self) -> None:
         for name, value in (("task", self.task), ("attempt", self.attempt), ("rows", self.n_rows)):
-            _check_number(name, value or 0, 0)
+            check_number(name, value or 0, 0)
         groups = self.key_groups
         if groups.step != 1 or not 0 <= groups.start <= groups.stop <= GROUPS_MAX:
             raise DataError(f"{self.node}: {groups} are no key groups")
@@ -146,9 +143,9 @@ class SnapshotAck:
     taken: int = 0
 
     def __post_init__(self) -> None:
-        _check_number("checkpoint", self.checkpoint, 1)
+        check_number("checkpoint", self.checkpoint, 1)
         for name in ("stage", "task", "attempt", "epoch", "taken"):
-            _check_number(name, getattr(self, name), 0)
+            check_number(name, getattr(self, name), 0)
         _check_rising("nodes", [snapshot.node for snapshot in self.snapshots])
 
     @property
@@ -213,9 +210,9 @@ class Manifest:
     nodes: tuple[NodeRecord, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_number("checkpoint", self.checkpoint, 1)
+        check_number("checkpoint", self.checkpoint, 1)
         for name in ("epoch", "run", "wall_us"):
-            _check_number(name, getattr(self, name), 0)
+            check_number(name, getattr(self, name), 0)
         _check_rising("tasks", [(task.node, task.task) for task in self.tasks])
         _check_rising("nodes", [node.path for node in self.nodes])
 
@@ -271,101 +268,11 @@ class Manifest:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Savepoint:
-    """A checkpoint that is kept under a name until it is deleted.
-
-    Parameters
-    ----------
-    name
-        As the user named it.
-    stream, job_name
-        The name of its stream, "" when that has none, and of its job.
-    plan
-        The plan as text, at most `PLAN_CHARS_MAX` characters: it is shown, never read.
-    key_groups
-        How many key groups the engine had; one with another number can't use the state.
-    release
-        The version of Fabric that wrote it.
-    created_us
-        When it was asked for: wall time, microseconds since 1970.
-    manifest
-        The checkpoint, without what its sinks prepared: that is published.
-    folder
-        Where its files lie; known of what was loaded, and no part of the record.
-
-    Raises
-    ------
-    ConfigError
-        The name is not allowed.
-    DataError
-        Another field is out of its bounds.
-
-    Examples
-    --------
-    >>> manifest = Manifest(job="job-1", checkpoint=3, epoch=1, run=0, wall_us=0, tasks=())
-    >>> Savepoint(
-    ...     name="before the release", stream="clicks", job_name="clicks", plan="scan clicks",
-    ...     key_groups=32768, release="0.1.0", created_us=0, manifest=manifest,
-    ... ).n_bytes
-    0
-    """
-
-    name: str
-    stream: str
-    job_name: str
-    plan: str
-    key_groups: int
-    release: str
-    created_us: int
-    manifest: Manifest
-    folder: Path | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        check_savepoint_name(self.name)
-        _check_number("created_us", self.created_us, 0)
-        if not 1 <= self.key_groups <= GROUPS_MAX:
-            raise DataError(f"key_groups must be 1 to {GROUPS_MAX}, got {self.key_groups}")
-        most = max((task.key_groups.stop for task in self.manifest.tasks), default=0)
-        if most > self.key_groups:
-            raise DataError(f"a task has key groups below {most}, there are {self.key_groups}")
-        for name, n_max in _TEXTS_MAX.items():
-            if (n_chars := len(getattr(self, name))) > n_max:
-                raise DataError(f"{name} has {n_chars} characters, {n_max} are allowed")
-
-    @property
-    def n_bytes(self) -> int:
-        """Of all files."""
-        return self.manifest.n_bytes
-
-    def without_handles(self) -> Savepoint:
-        """The same, less what its sinks prepared."""
-        tasks = tuple(replace(task, handles=()) for task in self.manifest.tasks)
-        return replace(self, manifest=replace(self.manifest, tasks=tasks))
-
-
-_TEXTS_MAX = {"stream": NAME_MAX, "job_name": 4096, "plan": PLAN_CHARS_MAX, "release": NAME_MAX}
-
-
 def rows_in(tasks: Sequence[TaskSnapshot]) -> int | None:
     """Rows of state by key; None: one of the tasks has not counted its rows."""
     if any(task.n_rows is None for task in tasks):
         return None
     return sum(task.n_rows or 0 for task in tasks)
-
-
-def check_savepoint_name(name: str) -> str:
-    """Return `name` when a savepoint may be called so, else raise `ConfigError`.
-
-    >>> check_savepoint_name("before the release of 3 May")
-    'before the release of 3 May'
-    """
-    if "/" in name:
-        raise ConfigError(
-            f"{name[:40]!r} can't be the name of a savepoint: it has a '/'; use 1 to {NAME_MAX} "
-            "other printable characters, or the absolute path of a folder where one may be given"
-        )
-    return check_label("savepoint", name)
 
 
 def check_label(what: str, name: str) -> str:
@@ -387,7 +294,8 @@ def check_file_name(name: str) -> str:
     return name
 
 
-def _check_number(name: str, value: int, least: int) -> None:
+def check_number(name: str, value: int, least: int) -> None:
+    """Raise `DataError` when a number of a record is not in its bounds."""
     if not least <= value <= FINAL:
         raise DataError(f"{name} must be {least} or more and below 2**63, got {value}")
 

@@ -24,10 +24,12 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TypeVar
 
 import pyarrow as pa
+from typing_extensions import Buffer
 
 from fabric._cython.shuffle.checksum import RunningCrc32c, crc32c
 from fabric.checkpoint.folder import SHARED, plain, task_folder
@@ -104,13 +106,29 @@ def each_at_once(do: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
                 future.cancel()
 
 
-def check_object(bucket: Bucket, key: str, record: FileRecord) -> None:
-    """Read an object; `DataError` or `NotFoundError` when it is not as recorded."""
+def as_in_folders(record: FileRecord) -> FileRecord:
+    """The same where there are hard links: a content has no number there, and own files have none.
+
+    >>> as_in_folders(FileRecord("x", 5, 7, "7-db1-000012")).content
+    'db1-000012'
+    """
+    return replace(record, content=record.content.partition("-")[2] if record.is_shared else "")
+
+
+def checked_pieces(bucket: Bucket, key: str, record: FileRecord) -> Iterator[Buffer]:
+    """An object; at its end `DataError` when it is not as recorded."""
     crc, n_bytes = RunningCrc32c(), 0
     for piece in bucket.pieces(key):
         crc.update(piece)
         n_bytes += memoryview(piece).nbytes
+        yield piece
     compare(key, record, n_bytes, crc.value)
+
+
+def check_object(bucket: Bucket, key: str, record: FileRecord) -> None:
+    """Read an object; `DataError` or `NotFoundError` when it is not as recorded."""
+    for _ in checked_pieces(bucket, key, record):
+        pass
 
 
 def compare(key: str, record: FileRecord, n_bytes: int, crc: int) -> None:
@@ -305,21 +323,22 @@ class ObjectReader:
         """Put a copy of a file at `to`; each is compared."""
         record = self._record(name)
         key = file_key(self._job, self._prefix, record)
-        crc, n_bytes = RunningCrc32c(), 0
         try:
             if self._copies is not None and self._copies.fetch(key, record, to):
                 return
             with to.open("xb", buffering=0) as out:
-                for piece in self._bucket.pieces(key):
+                for piece in self.pieces(name):
                     left = memoryview(piece).cast("B")
-                    crc.update(left)
-                    n_bytes += len(left)
                     while left:
                         left = left[out.write(left) :]
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise StorageError(f"{name} can't be written on this host: {why}") from error
-        compare(key, record, n_bytes, crc.value)
+
+    def pieces(self, name: str) -> Iterator[Buffer]:
+        """A file, some megabytes at a time; at its end it is compared."""
+        record = self._record(name)
+        return checked_pieces(self._bucket, file_key(self._job, self._prefix, record), record)
 
     def _record(self, name: str) -> FileRecord:
         if (record := self._records.get(name)) is None:

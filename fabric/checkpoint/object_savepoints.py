@@ -6,7 +6,8 @@
 
 One job: `ObjectSavepoints`, with the methods of `Savepoints`. A savepoint is there when its record
 is, which is created after all that it names. Retention keeps the shared objects that a record
-names, also when the job is forgotten. What another job starts from is copied by the store.
+names, also when the job is forgotten. What another job starts from is copied by the store; of a
+savepoint that lies elsewhere it is uploaded, and compared on its way.
 """
 
 from __future__ import annotations
@@ -16,19 +17,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fabric._cython.kernels.hash import N_KEY_GROUPS
 from fabric.checkpoint.codec import decode_savepoint, encode_savepoint
 from fabric.checkpoint.folder import SAVEPOINTS, plain, task_folder
-from fabric.checkpoint.manifest import (
-    FileRecord,
-    Manifest,
-    NodeRecord,
-    Savepoint,
-    Seal,
-    TaskSnapshot,
-    check_savepoint_name,
-)
+from fabric.checkpoint.manifest import FileRecord, Manifest, NodeRecord, Seal, TaskSnapshot
 from fabric.checkpoint.object_layout import (
+    ObjectReader,
+    as_in_folders,
     check_object,
     each_at_once,
     file_key,
@@ -38,9 +32,18 @@ from fabric.checkpoint.object_layout import (
 )
 from fabric.checkpoint.object_storage import RECORDS, ObjectStorage
 from fabric.checkpoint.pointer import read_pointer
-from fabric.checkpoint.savepoints import DamagedSavepoint, moved
+from fabric.checkpoint.savepoint import (
+    DamagedSavepoint,
+    FileReader,
+    Savepoint,
+    check_key_groups,
+    check_savepoint_name,
+    moved,
+)
+from fabric.checkpoint.savepoints import Savepoints
 from fabric.errors import ConfigError, DataError, FabricError, InternalError, NotFoundError
 from fabric.object_store import Bucket
+from fabric.object_urls import is_object_url
 
 FILES = f"{SAVEPOINTS}/files"
 _NAMES_SHOWN = 20
@@ -52,22 +55,20 @@ class ObjectSavepoints:
     def __init__(self, bucket: Bucket) -> None:
         self._bucket, self._storage = bucket, ObjectStorage(bucket)
 
-    def write(self, savepoint: Savepoint, to: str = "") -> Path:
+    def write(self, savepoint: Savepoint) -> Path:
         """Keep a checkpoint that lies in the bucket; durable when it returns, again is fine.
 
         Raises
         ------
         ConfigError
-            Another savepoint has that name, or `to` names a folder.
+            Another savepoint has that name.
         """
-        if to:
-            raise ConfigError(not_exported(to))
         made = savepoint.without_handles()
         key = f"{RECORDS}/{plain(check_savepoint_name(made.name))}"
         if self._there(key, made):
             return self._folder(key)
         pairs = [
-            (before, self._own(made, task, file))
+            (before, f"{self._own(made, task)}/{file.name}")
             for task in made.manifest.tasks
             for file in task.files
             if not file.is_shared
@@ -84,20 +85,34 @@ class ObjectSavepoints:
         return self._folder(key)
 
     def export(self, name: str, to: Path) -> None:
-        """Refuse: a savepoint of a store lies there alone."""
-        self.load(name)
-        raise ConfigError(not_exported(str(to)))
+        """Put a savepoint into a folder as well; see `Savepoints.write`."""
+        Savepoints(to.parent).export(self.portable(name), to)
 
     def load(self, name: str) -> Savepoint:
-        """The savepoint of a name."""
-        if Path(name).is_absolute() or "://" in name:
-            raise ConfigError(not_exported(name))
-        key = f"{RECORDS}/{plain(check_savepoint_name(name))}"
+        """The savepoint of a name, or that whose URL is given, as `Savepoint.folder` is."""
+        key = self._key_in(name)
         with suppress(NotFoundError):
             found = self._read(key)
-            if found.name == name:
+            if is_object_url(name) or found.name == name:
                 return found
         raise NotFoundError(f"there is no savepoint {name!r}; there are: {self._known()}")
+
+    def portable(self, name: str) -> Savepoint:
+        """As `load`, for other places: as it is in a folder, but that its files are read here."""
+        found = self.load(name)
+        stored = {(task.node, task.task): task for task in found.manifest.tasks}
+
+        def reader(task: TaskSnapshot) -> ObjectReader:
+            was = stored[task.node, task.task]
+            own = (file if file.is_shared else as_in_folders(file) for file in was.files)
+            there = replace(was, files=tuple(own))
+            return ObjectReader(self._bucket, found.manifest.job, self._own(found, was), there)
+
+        tasks = tuple(
+            replace(task, files=tuple(map(as_in_folders, task.files)))
+            for task in found.manifest.tasks
+        )
+        return replace(found, manifest=replace(found.manifest, tasks=tasks), reader=reader)
 
     def verify(self, savepoint: Savepoint | str) -> None:
         """Read every file; the error names the first that is missing or differs."""
@@ -153,18 +168,19 @@ class ObjectSavepoints:
         The job `owner` starts from it. `FencedError`: another start has the state now, and nothing
         of that is removed.
         """
-        if isinstance(source, Savepoint) and source.key_groups != N_KEY_GROUPS:
-            raise DataError(
-                f"the savepoint {source.name!r} has {source.key_groups} key groups, this Fabric "
-                f"has {N_KEY_GROUPS}; use the release that wrote it, {source.release}"
-            )
-        old = source if isinstance(source, Manifest) else source.manifest
+        old, reader = source, None
+        if isinstance(source, Savepoint):
+            check_key_groups(source)
+            old, reader = source.manifest, source.reader
+        assert isinstance(old, Manifest)
         used = moved(old.tasks, paths, {node.path for node in nodes})
-        self._verify(source, (task for task, _ in used))
-        own, is_same = own_content(), old.job == job
+        if reader is None:  # else they are compared as they come
+            self._verify(source, (task for task, _ in used))
+        own, is_same = own_content(), old.job == job and reader is None
         tasks = tuple(
             replace(new, files=tuple(
-                file if is_same and file.is_shared else _adopted(file, checkpoint, own)
+                file if is_same and file.is_shared
+                else _adopted(file, checkpoint, own, is_numbered=reader is None)
                 for file in new.files
             ))
             for _, new in used
@@ -173,13 +189,17 @@ class ObjectSavepoints:
             job=job, checkpoint=checkpoint, epoch=epoch, run=0, wall_us=wall_us, tasks=tasks,
             nodes=nodes,
         )  # fmt: skip
-        pairs = [
-            (self._key(source, before, file), file_key(job, _prefix(manifest, after), made))
+        moves = [
+            (before, file, file_key(job, _prefix(manifest, after), made))
             for (before, _), after in zip(used, tasks, strict=True)
             for file, made in zip(before.files, after.files, strict=True)
         ]
         try:
-            self._copy([(before, after) for before, after in pairs if before != after])
+            if reader is None:
+                pairs = [(self._key(source, task, file), key) for task, file, key in moves]
+                self._copy([(before, after) for before, after in pairs if before != after])
+            else:  # a shared file of several tasks is one object
+                self._upload({key: (reader(task), file.name) for task, file, key in moves})
             return manifest, self._storage.commit_manifest(manifest, owner)
         except BaseException:
             with suppress(FabricError):  # the first error is the one to tell
@@ -187,6 +207,19 @@ class ObjectSavepoints:
             raise
 
     # ---- inside
+
+    def _key_in(self, name: str) -> str:
+        """The key of a savepoint's record, by its name or its URL."""
+        if not is_object_url(name):
+            return f"{RECORDS}/{plain(check_savepoint_name(name))}"
+        key = name.removeprefix(f"{self._bucket.url}/")
+        above, _, stem = key.rpartition("/")
+        if above != RECORDS or not stem:
+            raise ConfigError(
+                f"{name} is not the URL of a savepoint; it ends in /{RECORDS}/ and a name, as "
+                "`fabric savepoints show` has it"
+            )
+        return key
 
     def _there(self, key: str, made: Savepoint) -> bool:
         """Whether it is there already; `ConfigError` when another one is."""
@@ -214,11 +247,12 @@ class ObjectSavepoints:
         more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
         return ", ".join(names[:_NAMES_SHOWN]) + more if names else "none"
 
-    def _own(self, savepoint: Savepoint, task: TaskSnapshot, file: FileRecord) -> str:
+    def _own(self, savepoint: Savepoint, task: TaskSnapshot) -> str:
+        """What the keys of the files begin with that a task has alone."""
         manifest = savepoint.manifest
         of = f"{plain(manifest.job)}-{manifest.checkpoint}"
         folder = task_folder(task.node, task.task, task.attempt)
-        return f"{FILES}/{plain(savepoint.name)}/{of}/{folder}/{file.name}"
+        return f"{FILES}/{plain(savepoint.name)}/{of}/{folder}"
 
     def _key(self, source: Savepoint | Manifest, task: TaskSnapshot, file: FileRecord) -> str:
         if isinstance(source, Manifest):
@@ -226,7 +260,7 @@ class ObjectSavepoints:
         return (
             shared_key(source.manifest.job, file)
             if file.is_shared
-            else self._own(source, task, file)
+            else f"{self._own(source, task)}/{file.name}"
         )
 
     def _verify(self, source: Savepoint | Manifest, tasks: Iterable[TaskSnapshot]) -> None:
@@ -236,6 +270,14 @@ class ObjectSavepoints:
 
     def _copy(self, pairs: Sequence[tuple[str, str]]) -> None:
         for _ in each_at_once(lambda pair: self._bucket.copy(*pair), pairs):
+            pass
+
+    def _upload(self, files: Mapping[str, tuple[FileReader, str]]) -> None:
+        def upload(key: str) -> None:
+            reader, name = files[key]
+            self._bucket.put_pieces(key, reader.pieces(name))
+
+        for _ in each_at_once(upload, files):
             pass
 
     def _check_shared(self, manifest: Manifest) -> None:
@@ -251,18 +293,12 @@ def _prefix(manifest: Manifest, task: TaskSnapshot) -> str:
     return task_prefix(manifest.job, manifest.checkpoint, task)
 
 
-def _adopted(file: FileRecord, checkpoint: int, own: str) -> FileRecord:
-    """The record of a file in another job, first stored for that checkpoint."""
+def _adopted(file: FileRecord, checkpoint: int, own: str, *, is_numbered: bool) -> FileRecord:
+    """The record of a file in another job, first stored for that checkpoint.
+
+    Its content is numbered already, unless it comes from elsewhere.
+    """
     if not file.is_shared:
         return replace(file, content=own)
-    content = file.content.partition("-")[2]
+    content = file.content.partition("-")[2] if is_numbered else plain(file.content)
     return replace(file, content=f"{checkpoint}-{content}")
-
-
-def not_exported(place: str | Path) -> str:
-    """Why a savepoint of a store is neither written to nor read from a folder."""
-    return (
-        f"{str(place)!r} can't be used here: savepoints of a checkpoint folder that is a URL "
-        "lie in that store; name one by its name, and copy objects with the store's "
-        "own tools"
-    )

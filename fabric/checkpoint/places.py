@@ -12,11 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from fabric.checkpoint import names, object_names
+from fabric.checkpoint.folder import SAVEPOINTS
 from fabric.checkpoint.local_copies import LocalCopies
 from fabric.checkpoint.names import HeldName, NamedStream, NameRecord
 from fabric.checkpoint.object_names import ObjectName
 from fabric.checkpoint.object_savepoints import ObjectSavepoints
 from fabric.checkpoint.object_storage import ObjectStorage
+from fabric.checkpoint.savepoint import Savepoint
 from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
 from fabric.object_store import Bucket
@@ -43,6 +45,28 @@ def savepoints_at(folder: Place) -> Savepoints | ObjectSavepoints:
     if is_object_url(folder):
         return ObjectSavepoints(_bucket(str(ObjectUrl.of(folder))))
     return Savepoints(Path(folder))
+
+
+def folder_of_savepoint(url: Place) -> str:
+    """The checkpoint folder of a savepoint's URL.
+
+    >>> folder_of_savepoint("s3://data/streams/.savepoints/records/monday")
+    's3://data/streams'
+    """
+    return shown(url).partition(f"/{SAVEPOINTS}/")[0]
+
+
+def load_savepoint(folder: Place, name: str) -> Savepoint:
+    """A savepoint, for a job whose checkpoints lie in `folder`; `adopt` there takes it.
+
+    `name` is that of one in `folder`, or the absolute path of a folder, or a URL, with one.
+    """
+    if is_object_url(name):
+        there = ObjectSavepoints(_bucket(at := folder_of_savepoint(name)))
+        return there.load(shown(name)) if at == shown(folder) else there.portable(shown(name))
+    if Path(name).is_absolute() and is_object_url(folder):
+        return Savepoints(Path(name).parent).portable(name)
+    return savepoints_at(folder).load(name)
 
 
 def hold_name(folder: Place, name: str, *, take_over: bool = False) -> HeldName | ObjectName:

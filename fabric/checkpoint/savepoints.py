@@ -9,7 +9,8 @@ place after everything it names was forced to the disk. Before that the same rec
 it is known which files of a half-written one may be removed, also in a folder that is a user's.
 
 Files are hard links where the file system has them, and copies elsewhere. So a savepoint takes no
-room as long as the checkpoint lies there, too, and neither can take files from the other. Nothing
+room as long as the checkpoint lies there, too, and neither can take files from the other. Those of
+a savepoint in an object store are fetched, some at once, and compared on their way. Nothing
 is restored from a savepoint itself: `adopt` makes a checkpoint of it, with nodes that may have
 other paths, and a job restores that.
 """
@@ -21,13 +22,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fabric._cython.kernels.hash import N_KEY_GROUPS
 from fabric.checkpoint.codec import decode_savepoint, encode_savepoint
 from fabric.checkpoint.files import OURS, Files, reading, writing
 from fabric.checkpoint.folder import (
     MANIFEST,
     SAVEPOINTS,
     SHARED,
+    FolderReader,
     check_file,
     checkpoint_folder,
     compare,
@@ -36,34 +37,23 @@ from fabric.checkpoint.folder import (
     share,
     task_folder,
 )
-from fabric.checkpoint.manifest import (
-    FileRecord,
-    Manifest,
-    NodeRecord,
+from fabric.checkpoint.manifest import FileRecord, Manifest, NodeRecord, Seal, TaskSnapshot
+from fabric.checkpoint.object_layout import each_at_once
+from fabric.checkpoint.savepoint import (
+    DamagedSavepoint,
+    FileReader,
+    Readers,
     Savepoint,
-    Seal,
-    TaskSnapshot,
+    check_key_groups,
     check_savepoint_name,
+    moved,
 )
 from fabric.checkpoint.storage import FolderStorage
-from fabric.errors import ConfigError, DataError, FabricError, InternalError, NotFoundError
-
-__all__ = ["DamagedSavepoint", "Savepoint", "Savepoints", "check_savepoint_name"]
+from fabric.errors import ConfigError, DataError, FabricError, NotFoundError
 
 RECORD, ASIDE, LAST, LOCK = (f"SAVEPOINT{end}" for end in ("", ".new", ".last", ".lock"))
-RESULT = "#result"
-"""After the path of a node: rows that wait for whoever collects them."""
 _RECORD_BYTES_MAX = 256 << 20
 _NAMES_SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class DamagedSavepoint:
-    """A savepoint whose record can't be read; `name` is that of its folder."""
-
-    name: str
-    folder: Path
-    error: FabricError
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +103,13 @@ class Savepoints:
         self._put(savepoint.without_handles(), _Place(self._root, folder), place)
         return place.folder
 
-    def export(self, name: str, to: Path) -> None:
-        """Verify a savepoint, and put it into a folder as well; see `write`."""
-        found = self.load(name)
-        self.verify(found)
-        self._put(found, self._source(found)[0], self._place(str(to), must_be_folder=True))
+    def export(self, savepoint: Savepoint | str, to: Path) -> None:
+        """Verify a savepoint, wherever it was loaded, and put it into a folder; see `write`."""
+        found = self.load(savepoint) if isinstance(savepoint, str) else savepoint
+        source, _ = self._source(found)
+        if isinstance(source, _Place):
+            self._verify(source, found.manifest.tasks)
+        self._put(found, source, self._place(str(to), must_be_folder=True))
 
     def load(self, name: str) -> Savepoint:
         """The savepoint of a name, or that in a folder whose absolute path is given.
@@ -140,10 +132,22 @@ class Savepoints:
             else f"there is no savepoint in the folder {place.folder}: it has no file {RECORD}"
         )
 
+    def portable(self, name: str) -> Savepoint:
+        """As `load`, for a place of another kind, which reads its files piece by piece."""
+        found = self.load(name)
+        place = self._place(name)
+
+        def reader(task: TaskSnapshot) -> FolderReader:
+            folder = place.folder / task_folder(task.node, task.task, task.attempt)
+            return FolderReader(place.root, folder, task, self._files, place.text)
+
+        return replace(found, reader=reader)
+
     def verify(self, savepoint: Savepoint | str) -> None:
         """Read every file; the error names the first that is missing or differs."""
         found = self.load(savepoint) if isinstance(savepoint, str) else savepoint
         place, manifest = self._source(found)
+        assert isinstance(place, _Place)
         self._verify(place, manifest.tasks)
 
     def list(self) -> list[Savepoint | DamagedSavepoint]:
@@ -200,13 +204,13 @@ class Savepoints:
     ) -> tuple[Manifest, Seal]:
         """Make a checkpoint of a job out of a savepoint, or of a checkpoint under the root.
 
-        All files are read and compared before the first is used. Handles are left out. So are
+        All files are read and compared before one is used. Handles are left out. So are
         rows that wait for whoever collects them: they are the result of the other job.
 
         Parameters
         ----------
         source
-            What `load` returned, or a manifest.
+            What `load` returned, or `portable` of another place, or a manifest.
         paths
             For the path of each node that has put something into it, the path that the node has
             now, or None: that node is dropped, and its files are not read.
@@ -220,14 +224,12 @@ class Savepoints:
         InternalError
             `paths` lacks a node, gives two of them one path, or a path that is not in `nodes`.
         """
-        if isinstance(source, Savepoint) and source.key_groups != N_KEY_GROUPS:
-            raise DataError(
-                f"the savepoint {source.name!r} has {source.key_groups} key groups, this Fabric "
-                f"has {N_KEY_GROUPS}; use the release that wrote it, {source.release}"
-            )
+        if isinstance(source, Savepoint):
+            check_key_groups(source)
         place, old = self._source(source)
         used = moved(old.tasks, paths, {node.path for node in nodes})
-        self._verify(place, (task for task, _ in used))
+        if isinstance(place, _Place):  # else they are compared as they come
+            self._verify(place, (task for task, _ in used))
         manifest = Manifest(
             job=job, checkpoint=checkpoint, epoch=epoch, run=0, wall_us=wall_us,
             tasks=tuple(task for _, task in used), nodes=nodes,
@@ -258,10 +260,13 @@ class Savepoints:
         folder = self._root / SAVEPOINTS / plain(check_savepoint_name(name))
         return _Place(self._root, folder)
 
-    def _source(self, source: Savepoint | Manifest) -> tuple[_Place, Manifest]:
+    def _source(self, source: Savepoint | Manifest) -> tuple[_Place | Readers, Manifest]:
+        """A folder with the files, or how they are read where they are."""
         if isinstance(source, Manifest):
             folder = checkpoint_folder(self._root, source.job, source.checkpoint)
             return _Place(self._root, folder), source
+        if source.reader is not None:
+            return source.reader, source.manifest
         ours = self._place(source.name)
         if source.folder is None or source.folder == ours.folder:
             return ours, source.manifest
@@ -299,7 +304,7 @@ class Savepoints:
             for file in task.files:
                 check_file(place.root, folder / file.name, file, self._files, place.text)
 
-    def _put(self, made: Savepoint, source: _Place, to: _Place) -> None:
+    def _put(self, made: Savepoint, source: _Place | Readers, to: _Place) -> None:
         with writing(to.root, to.folder, to.text):
             if to.is_ours:
                 for folder in (self._root, self._root / SAVEPOINTS):
@@ -324,7 +329,7 @@ class Savepoints:
                     self._clear(to)
                 raise
 
-    def _fill(self, made: Savepoint, source: _Place, to: _Place) -> None:
+    def _fill(self, made: Savepoint, source: _Place | Readers, to: _Place) -> None:
         """The record aside, then what it names, then the record in its place."""
         data = encode_savepoint(made)
         for name in (ASIDE, LAST):
@@ -405,22 +410,40 @@ class Savepoints:
                     yield task_folder(task.node, task.task, task.attempt), files
 
     def _take(
-        self, tasks: Iterable[tuple[TaskSnapshot, TaskSnapshot]], source: _Place, to: _Place
+        self,
+        tasks: Iterable[tuple[TaskSnapshot, TaskSnapshot]],
+        source: _Place | Readers,
+        to: _Place,
     ) -> None:
-        """Link or copy the files of tasks; durable when it returns."""
+        """Link, copy or fetch the files of tasks; durable when it returns."""
+        coming: list[tuple[FileReader, str, Path]] = []
+        folders: list[Path] = []
         for old, new in tasks:
             if not old.files:
                 continue
-            before = source.folder / task_folder(old.node, old.task, old.attempt)
             after = to.folder / task_folder(new.node, new.task, new.attempt)
             self._files.make_folder(after)
             there = set(self._files.names(after))
             for file in old.files:
                 if file.name in there:  # of an attempt that did not get further
                     self._files.remove_file(after / file.name)
-                self._take_file(file, replace(source, folder=before), replace(to, folder=after))
-            self._files.sync(after)
-        self._files.sync(to.folder)
+            folders.append(after)
+            if isinstance(source, _Place):
+                before = source.folder / task_folder(old.node, old.task, old.attempt)
+                for file in old.files:
+                    self._take_file(file, replace(source, folder=before), replace(to, folder=after))
+            else:
+                reader = source(old)
+                coming += [(reader, file.name, after / file.name) for file in old.files]
+        for _ in each_at_once(lambda one: self._fetch(*one, to), coming):
+            pass
+        for folder in (*folders, to.folder):
+            self._files.sync(folder)
+
+    def _fetch(self, reader: FileReader, name: str, made: Path, to: _Place) -> None:
+        reader.fetch(name, made)
+        with writing(to.root, made, to.text):
+            self._files.sync(made)
 
     def _take_file(self, file: FileRecord, source: _Place, to: _Place) -> None:
         path, made = source.folder / file.name, to.folder / file.name
@@ -442,24 +465,3 @@ class Savepoints:
             for file in task.files:
                 if file.content:
                     share(self._files, folder / file.name, shared, file)
-
-
-def moved(
-    tasks: Iterable[TaskSnapshot], paths: Mapping[str, str | None], known: set[str]
-) -> list[tuple[TaskSnapshot, TaskSnapshot]]:
-    """Each snapshot that is used, with what it is in the new plan; in the order of those."""
-    came_from: dict[str, str] = {}
-    found = []
-    for task in tasks:
-        if task.node not in paths and task.node.endswith(RESULT):
-            continue
-        if task.node not in paths:
-            raise InternalError(f"nothing is said of the node {task.node} of the old plan")
-        if (path := paths[task.node]) is None:
-            continue
-        if path not in known:
-            raise InternalError(f"{task.node} shall become {path}, which is not in the plan")
-        if came_from.setdefault(path, task.node) != task.node:
-            raise InternalError(f"{came_from[path]} and {task.node} shall both become {path}")
-        found.append((task, replace(task, node=path, handles=())))
-    return sorted(found, key=lambda pair: (pair[1].node, pair[1].task))

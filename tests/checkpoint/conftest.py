@@ -17,11 +17,11 @@ from fabric.checkpoint.manifest import (
     FileRecord,
     Manifest,
     NodeRecord,
-    Savepoint,
     SinkHandle,
     SnapshotAck,
     TaskSnapshot,
 )
+from fabric.checkpoint.savepoint import Savepoint
 from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
 from tests.support.disk import mounted

@@ -22,16 +22,14 @@ from fabric.checkpoint.codec import (
     seal_of,
 )
 from fabric.checkpoint.manifest import (
-    PLAN_CHARS_MAX,
     FileRecord,
     Manifest,
-    Savepoint,
     Seal,
     SinkHandle,
     SnapshotAck,
     TaskSnapshot,
-    check_savepoint_name,
 )
+from fabric.checkpoint.savepoint import PLAN_CHARS_MAX, Savepoint, check_savepoint_name
 from fabric.errors import ConfigError, DataError
 
 from .conftest import ACKS, MANIFESTS, SAVEPOINTS

@@ -11,7 +11,8 @@ from random import Random
 
 import pytest
 
-from fabric.checkpoint.manifest import FINAL, Manifest, NodeRecord, Savepoint, TaskSnapshot
+from fabric.checkpoint.manifest import FINAL, Manifest, NodeRecord, TaskSnapshot
+from fabric.checkpoint.savepoint import Savepoint
 from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import StorageError

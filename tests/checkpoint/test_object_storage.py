@@ -251,8 +251,12 @@ def test_savepoints_keep_what_they_name(bucket: Bucket, tmp_path: Path) -> None:
     assert not [key for key in bucket.sizes("") if key.startswith((JOB, ".savepoints"))]
     with pytest.raises(NotFoundError, match="no savepoint 'before may'; there are: none"):
         savepoints.load("before may")
-    for place in ("/data/savepoint", "s3://other/savepoint"):
-        with pytest.raises(ConfigError, match="can't be used here"):
+    with pytest.raises(NotFoundError, match=r"no savepoint 's3://data/x/.+/may'"):
+        savepoints.load("s3://data/x/.savepoints/records/may")
+    with pytest.raises(ConfigError, match="can't be the name of a savepoint: it has a '/'"):
+        savepoints.load("/data/savepoint")
+    for place in ("s3://other/x/.savepoints/records/may", "s3://data/x/.savepoints/records/"):
+        with pytest.raises(ConfigError, match=r"is not the URL of a savepoint; it ends in /\.sav"):
             savepoints.load(place)
 
 

@@ -16,7 +16,8 @@ import pytest
 from fabric.checkpoint.codec import encode_savepoint
 from fabric.checkpoint.files import Files
 from fabric.checkpoint.manifest import Manifest
-from fabric.checkpoint.savepoints import DamagedSavepoint, Savepoints
+from fabric.checkpoint.savepoint import DamagedSavepoint
+from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import (
     ConfigError,

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from fabric._cython.kernels.hash import N_KEY_GROUPS
 from fabric.checkpoint.files import Files
 from fabric.checkpoint.manifest import FINAL, Manifest, NodeRecord, TaskSnapshot
-from fabric.checkpoint.savepoints import Savepoint, Savepoints
+from fabric.checkpoint.savepoint import Savepoint
+from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import (
     ConfigError,

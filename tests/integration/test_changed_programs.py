@@ -12,8 +12,8 @@ import pytest
 
 import fabric
 from fabric import DataFrame, col, count, streams
-from fabric.checkpoint.manifest import Savepoint
 from fabric.checkpoint.names import read_record
+from fabric.checkpoint.savepoint import Savepoint
 from fabric.checkpoint.savepoints import Savepoints
 from fabric.checkpoint.storage import FolderStorage
 from fabric.clients.cli.main import main

@@ -15,8 +15,10 @@ from fabric import Process, streams
 from fabric.checkpoint.manifest import Manifest
 from fabric.checkpoint.places import storage_at
 from fabric.checkpoint.pointer import read_pointer
+from fabric.clients.cli.main import main
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
+from fabric.config import StateBackend
 from fabric.errors import FencedError, StorageError
 from fabric.object_store import Bucket
 from tests.checkpoint.test_pointer import JOB, manifest
@@ -90,6 +92,59 @@ def test_a_stream_goes_on_from_a_store(url: str, tmp_path: Path, state: str) -> 
         (known,) = session.streams()
         assert known.ended
     assert total(out) == N_LONG
+
+
+@pytest.mark.parametrize(("state", "begins"), [
+    ("memory", "folder in folder"), ("arrow", "folder in store"), ("rocksdb", "url in folder"),
+    ("arrow", "url in folder"), ("rocksdb", "folder in store"),
+])  # fmt: skip
+def test_a_stream_begins_with_a_savepoint_of_another_place(
+    url: str, tmp_path: Path, state: StateBackend, begins: str
+) -> None:
+    """One of a store, exported to a folder or by its URL; nothing is lost or doubled."""
+    what, _, where = begins.split()
+    with fabric.connect() as session:
+        session.checkpoints(interval_s=0.3, folder=url, state=state, state_memory="1 B")
+        job = totals(session, rows_per_s=400).write_stream(tmp_path / "first", name="clicks")
+        wait_until(lambda: complete(job) > 1, 60)
+        job.stop(savepoint="monday")
+        (kept,) = session.savepoints()
+        session.drop_stream("clicks")
+    place, folder = kept.folder, tmp_path / "exported"
+    assert place.startswith(url)
+    if what == "folder":
+        assert main(["savepoints", "export", place, str(folder)]) == 0
+        storage_at(url).bucket.remove(Bucket(url).sizes(""))  # type: ignore[union-attr]
+        place = str(folder)
+    with fabric.connect(parallelism=3) as session:
+        at = f"{url}-other" if where == "store" else str(tmp_path / "checkpoints")
+        session.checkpoints(interval_s=0.3, folder=at)
+        job = totals(session).write_stream(tmp_path / "then", name="clicks", restore=place)
+        assert job.status.stream.savepoint == "monday"
+        job.wait()
+    found = fabric.read_parquet(tmp_path / "then").group_by("key").agg(n=fabric.col("n").max())
+    assert sum(found.collect()["n"].to_pylist()) == N_LONG
+
+
+def totals(session: Session, rows_per_s: int = 0) -> DataFrame:
+    """How many rows each key has had: by an aggregate, then by a function."""
+    made = streams.generator(
+        n_rows=N_LONG, n_splits=2, n_keys=20, rows_per_s=rows_per_s, session=session
+    )
+    first = made.with_watermark("ts", "1 second").group_by("key").window("1 hour").count()
+    return first.process(
+        Added(), keys="key", schema={"key": "int64", "n": "int64"},
+        state={"n": streams.value_state("int64")},
+    )  # fmt: skip
+
+
+class Added(Process):
+    """The sum of the counts of each key so far."""
+
+    def on_rows(self, ctx: Any, key: int, rows: pa.RecordBatch) -> Iterator[dict[str, int]]:
+        state = ctx.state("n")
+        state.put((state.get() or 0) + sum(rows["count"].to_pylist()))
+        yield {"key": key, "n": state.get()}
 
 
 def test_agents_and_a_coordinator_die(url: str, tmp_path: Path) -> None:

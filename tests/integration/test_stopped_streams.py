@@ -12,7 +12,8 @@ import pytest
 
 import fabric
 from fabric import streams
-from fabric.checkpoint.savepoints import Savepoint, Savepoints
+from fabric.checkpoint.savepoint import Savepoint
+from fabric.checkpoint.savepoints import Savepoints
 from fabric.clients.cli.main import main
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session

@@ -144,5 +144,11 @@ def test_a_savepoint_of_a_store_has_its_url(
     ObjectStorage(bucket).commit_manifest(made)
     ObjectSavepoints(bucket).write(kept(made, name="may"))
     assert "folder      s3://data/x/.savepoints/" in run("show", "may", "--folder", bucket.url)
-    told = run("export", "may", tmp_path / "to", "--folder", bucket.url, code=1)
-    assert "'s3://data/x/.savepoints/" in told
+    url = "s3://data/x/.savepoints/records/may"
+    assert f"folder      {url}" in run("show", url)
+    for number, given in enumerate((["may", "--folder", bucket.url], [url])):
+        to = tmp_path / f"to {number}"
+        assert f"may is in {to}: 0 files, all verified" in run("export", given[0], to, *given[1:])
+        assert "savepoint   may" in run("show", to)
+    told = run("export", url, "s3://data/y", code=1)
+    assert "s3://data/y is not a folder; a savepoint is exported to a folder" in told

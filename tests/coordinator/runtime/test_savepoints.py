@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.checkpoint.manifest import PLAN_CHARS_MAX, Manifest, NodeRecord, TaskSnapshot
+from fabric.checkpoint.manifest import Manifest, NodeRecord, TaskSnapshot
 from fabric.checkpoint.names import NamedStream, NameRecord
+from fabric.checkpoint.savepoint import PLAN_CHARS_MAX
 from fabric.clients.job.savepoint import SavepointInfo, StreamInfo
 from fabric.clients.job.status import where_from
 from fabric.control import control_pb2 as pb
