@@ -4,25 +4,27 @@
 
 One job: `RecordFile`, which a task writes and makes durable, and `Stored`, which the publisher
 reads back and verifies by length and checksum. A file name is never reused, so a file is either
-complete or referenced by no checkpoint.
+complete or referenced by no checkpoint. Where the checkpoint folder is a URL they are objects.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fabric._cython.shuffle.checksum import RunningCrc32c, crc32c
-from fabric.checkpoint.folder import sinks_folder
-from fabric.errors import ConfigError, DataError, StorageError
+from fabric.checkpoint.folder import SINKS, plain, sinks_folder
+from fabric.errors import DataError, FabricError, NotFoundError, StorageError
 from fabric.ids import TaskId
 from fabric.io.local_files import writing
+from fabric.io.object_files import Upload, facts, place_of
 from fabric.io.sinks.stream_folders import synced
 from fabric.object_urls import is_object_url
 from fabric.plan.targets import KafkaTarget
@@ -38,7 +40,7 @@ class RecordFile:
 
     def __init__(self, folder: str, task: TaskId, place: Place, schema: pa.Schema) -> None:
         self._task, self._place, self._schema = task, place, schema
-        self.path = made_folder(folder, task.job) / _name(task, place)
+        self.path = f"{made_folder(folder, task.job)}/{_name(task, place)}"
         self._file = _Checked(self.path)
         self._writer = pa.ipc.new_stream(self._file, schema)
         self._waiting: list[pa.RecordBatch] = []
@@ -65,22 +67,20 @@ class RecordFile:
 
     def finish(self) -> dict[str, Any]:
         """Make the file durable; returns the facts that a handle carries about it."""
-        with writing(str(self.path)):
+        with writing(self.path):
             self._gather()
             self._writer.close()
             self._file.finish()
-            synced(self.path.parent)
         run, number = self._place
         return {
             "job": self._task.job, "stage": self._task.stage, "task": self._task.task,
-            "run": run, "number": number, "path": str(self.path), "rows": self.rows,
+            "run": run, "number": number, "path": self.path, "rows": self.rows,
             "bytes": self._file.n_bytes, "crc32c": self._file.crc32c, "topics": self.topics,
         }  # fmt: skip
 
     def abandon(self) -> None:
         """Delete the file; safe to call from any thread, and repeatedly."""
         self._file.abandon()
-        self.path.unlink(missing_ok=True)
 
     def _gather(self) -> None:
         if not self._waiting:
@@ -88,7 +88,7 @@ class RecordFile:
         first = self._waiting[0]
         joined = first if len(self._waiting) == 1 else pa.concat_batches(self._waiting)
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        with writing(str(self.path)):
+        with writing(self.path):
             self._writer.write_batch(joined)
 
     def _measure(self, records: pa.RecordBatch, topic: str) -> None:
@@ -135,7 +135,7 @@ class Stored:
         """
         path, facts = self._facts["path"], self._facts
         try:
-            with pa.memory_map(path) as file:
+            with self._here() as here, pa.memory_map(here) as file:
                 data = file.read_buffer()
                 if (data.size, crc32c(memoryview(data).cast("B"))) != (
                     facts["bytes"],
@@ -147,7 +147,7 @@ class Stored:
                         "match; the records cannot be published"
                     )
                 yield from pa.ipc.open_stream(data)
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotFoundError) as error:
             raise StorageError(
                 f"the staged records of a complete checkpoint are missing: {path} does not exist; "
                 "was the file deleted by hand?"
@@ -155,10 +155,42 @@ class Stored:
         except OSError as error:
             raise StorageError(f"the staged records in {path} cannot be read: {error}") from error
 
+    @contextmanager
+    def _here(self) -> Iterator[str]:
+        """The file, or a copy of the object on this machine."""
+        path = self._facts["path"]
+        if not is_object_url(path):
+            yield path
+            return
+        bucket, key = place_of(path)
+        with tempfile.NamedTemporaryFile(prefix="fabric-kafka-") as copy:
+            for piece in bucket.pieces(key):
+                copy.write(piece)
+            copy.flush()
+            yield copy.name
+
     def remove(self) -> None:
         """Delete the file, once its records are published or never will be; idempotent."""
-        with suppress(OSError):
-            os.unlink(self._facts["path"])
+        with suppress(OSError, FabricError):
+            _remove(self._facts["path"])
+
+
+def is_staged(path: str) -> bool:
+    """Whether a file with staged records is still there."""
+    if not is_object_url(path):
+        return Path(path).exists()
+    with suppress(NotFoundError):
+        facts(path)  # as of a moment ago: who waits asks again and again
+        return True
+    return False
+
+
+def _remove(path: str) -> None:
+    if is_object_url(path):
+        bucket, key = place_of(path)
+        bucket.remove([key])
+    else:
+        Path(path).unlink(missing_ok=True)
 
 
 def sizes_of(records: pa.RecordBatch) -> pa.Array:
@@ -169,17 +201,14 @@ def sizes_of(records: pa.RecordBatch) -> pa.Array:
     return sizes
 
 
-def made_folder(folder: str, job: str) -> Path:
-    """The folder in which the sinks of a job stage records; created if it does not exist."""
+def made_folder(folder: str, job: str) -> str:
+    """Where the sinks of a job stage records: a folder that exists now, or a URL."""
     if is_object_url(folder):
-        raise ConfigError(
-            f"a Kafka sink stages its records in the checkpoint folder, which is {folder}: an "
-            "object store can't hold them yet; name a folder that all agents see"
-        )
+        return f"{folder}/{plain(job)}/{SINKS}"
     path = sinks_folder(Path(folder), job)
     with writing(str(path)):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return path
+    return str(path)
 
 
 def remove_earlier(folder: str, task: TaskId, n_tasks: int, run: int) -> None:
@@ -188,22 +217,35 @@ def remove_earlier(folder: str, task: TaskId, n_tasks: int, run: int) -> None:
     An earlier run may have had more tasks, so each of `n_tasks` deletes its share.
     """
     path = made_folder(folder, task.job)
-    with writing(str(path)):
-        for found in path.glob(f"{task.stage}-*"):
-            _, number, earlier, _ = found.name.split("-")
+    with writing(path):
+        for name in _staged_in(path, task.stage):
+            _, number, earlier, _ = name.split("-")
             if int(number) % n_tasks == task.task and int(earlier) < run:
-                found.unlink(missing_ok=True)
+                _remove(f"{path}/{name}")
 
 
 def remove_all(folder: str, job: str, stage: int) -> None:
     """Delete all records that a sink of a job staged; idempotent."""
+    if is_object_url(folder):
+        url = made_folder(folder, job)
+        for name in _staged_in(url, stage):
+            _remove(f"{url}/{name}")
+        return
     path = sinks_folder(Path(folder), job)
-    with suppress(FileNotFoundError), writing(str(path)):
-        for found in path.glob(f"{stage}-*"):
-            found.unlink(missing_ok=True)
+    with writing(str(path)):
+        for name in _staged_in(str(path), stage):
+            _remove(f"{path}/{name}")
     for empty in (path, path.parent):  # a job without checkpoints has no other files here
         with suppress(OSError):
             empty.rmdir()
+
+
+def _staged_in(folder: str, stage: int) -> list[str]:
+    """The names of the files that a stage has staged."""
+    if is_object_url(folder):
+        bucket, key = place_of(folder)
+        return [name for name in bucket.names(key)[1] if name.startswith(f"{stage}-")]
+    return [path.name for path in Path(folder).glob(f"{stage}-*")]
 
 
 def topics_of(target: KafkaTarget, records: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
@@ -222,14 +264,14 @@ def _name(task: TaskId, place: Place) -> str:
 
 
 class _Checked:
-    """A new file that keeps a running checksum of what was written to it."""
+    """A new file or object that keeps a running checksum of what was written to it."""
 
     closed = False
 
-    def __init__(self, path: Path) -> None:
-        with writing(str(path)):
-            self._file = path.open("xb", buffering=0)
-        self._crc, self.n_bytes, self._abandoned = RunningCrc32c(), 0, False
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: Any = Upload(path) if is_object_url(path) else _new_file(path)
+        self._crc, self.n_bytes = RunningCrc32c(), 0
 
     @property
     def crc32c(self) -> int:
@@ -245,11 +287,23 @@ class _Checked:
         return size
 
     def flush(self) -> None:
-        """Do nothing: writes are unbuffered."""
+        """Do nothing: writes are unbuffered, and an object is there once it is closed."""
 
     def finish(self) -> None:
-        os.fsync(self._file.fileno())
+        if not isinstance(self._file, Upload):
+            os.fsync(self._file.fileno())
         self._file.close()
+        if not isinstance(self._file, Upload):
+            synced(Path(self._path).parent)
 
     def abandon(self) -> None:
+        if isinstance(self._file, Upload):
+            self._file.abandon()
+            return
         self._file.close()
+        Path(self._path).unlink(missing_ok=True)
+
+
+def _new_file(path: str) -> BinaryIO:
+    with writing(path):
+        return Path(path).open("xb", buffering=0)

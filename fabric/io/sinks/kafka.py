@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +30,13 @@ from fabric.io.kafka.markers import Markers
 from fabric.io.kafka.publisher import Publisher
 from fabric.io.kafka.records import Records
 from fabric.io.kafka.settings import configuration
-from fabric.io.kafka.staging import RecordFile, Stored, remove_all, remove_earlier
+from fabric.io.kafka.staging import (
+    RecordFile,
+    Stored,
+    is_staged,
+    remove_all,
+    remove_earlier,
+)
 from fabric.io.sinks.protocol import (
     Epochs,
     Handle,
@@ -113,7 +118,7 @@ class Portion(SinkWriter):
         return self._file.n_bytes if self._file is not None else 0
 
     @property
-    def path(self) -> Path | None:
+    def path(self) -> str | None:
         """The portion's file, if it has one."""
         return self._file.path if self._file is not None else None
 
@@ -152,7 +157,7 @@ class Bounded(Epochs):
     def __init__(self, open_portion: Callable[[], Portion]) -> None:
         super().__init__(lambda since: self._begun(open_portion()))
         self._current: Portion | None = None
-        self._sizes: list[tuple[int, Path, int]] = []
+        self._sizes: list[tuple[int, str, int]] = []
         """Checkpoint, file and bytes of the portions that were prepared and may be unpublished."""
         self._complete = 0
         self._interrupted = threading.Event()
@@ -217,7 +222,7 @@ class Bounded(Epochs):
     def _forget_published(self) -> None:
         """Publishing removes a portion's file; a task that never waits has to forget it, too."""
         done = self._complete
-        self._sizes = [one for one in self._sizes if one[0] > done or one[1].exists()]
+        self._sizes = [one for one in self._sizes if one[0] > done or is_staged(one[1])]
 
 
 def publish(handles: Sequence[Handle], target: Target | None) -> None:
