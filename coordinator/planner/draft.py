@@ -48,6 +48,7 @@ class Draft:
         """What mode is wanted of each edge; `finish.py` says which it has."""
         self._endless: set[int] = set()
         self._by_root: dict[int, int] = {}
+        self._keys: dict[str, tuple[str, ...]] = {}
         self._n_tasks = 0
         self._paths: set[str] = set()
         self._replaced: list[Node] = []  # alive, so that no new node gets the id of an old one
@@ -68,6 +69,11 @@ class Draft:
         stage = self.stages[number]
         stage.n_tasks = max(stage.n_tasks, n_tasks)  # only a flexible one is asked for twice
         return number
+
+    def known(self, flow: Flow) -> Flow:
+        """The same flow; the keys that its rows are partitioned by are those of forward edges."""
+        self._keys[flow.node.path] = tuple(name for name, _ in flow.keys or ())
+        return flow
 
     def set_root(self, number: int, root: Node) -> None:
         """Replace what a stage computes; the old root is still found as its producer."""
@@ -94,7 +100,9 @@ class Draft:
         """Add an edge out of a stage; returns what stands for its rows in the consumer.
 
         The partitions of a `fixed` one, or of one with a configured parallelism, stay as they are.
-        Out of a stream each is pipelined. `side` is the tag of a side output of the stage's root.
+        Out of a stream each is pipelined, and a forward one has the keys by which its rows are
+        partitioned, so that rows in flight over it can be dealt out to other tasks. `side` is the
+        tag of a side output of the stage's root.
         """
         check_parallelism(n_partitions, settings or path)
         configured = self._config.get(settings or path, NodeConfig())
@@ -105,6 +113,8 @@ class Draft:
                 'exchange="materialised" out of configure',
                 node=settings or path,
             )
+        if endless and kind == "forward" and not side:
+            keys = self._keys.get(self.stages[producer].root.path, ())
         edge = Edge(
             edge=len(self.edges),
             path=self._unique(path),

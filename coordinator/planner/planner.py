@@ -58,6 +58,7 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
+from fabric.plan.paths import with_own_paths
 from fabric.plan.sources import Split
 from fabric.plan.stream_facts import is_endless
 from fabric.plan.top import first_rows
@@ -115,7 +116,7 @@ class _Planner:
     ) -> None:
         self._root = plan.root
         if is_endless(plan.root):  # over plain columns, the hidden ones among them
-            self._root = with_hidden(over_columns(plan.root))
+            self._root = with_own_paths(with_hidden(over_columns(plan.root)))
         self._broadcast_bytes = broadcast_bytes
         self._splits = splits
         self._parallelism = parallelism
@@ -140,7 +141,8 @@ class _Planner:
                 self._result_exchange(node, flows[id(node.input)], result_path)
                 return self._finish()
             below = [flows[id(child)] for child in node.children]
-            flows[id(node)] = self._after_sides(node, self._visit(node, below))
+            flow = self._draft.known(self._visit(node, below))
+            flows[id(node)] = self._draft.known(self._after_sides(node, flow))
         flow = flows[id(self._root)]
         refuse_broadcast(flow)
         last = self._draft.stage(flow.node, flow.n, flexible=flow.flexible)

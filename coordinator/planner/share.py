@@ -38,15 +38,22 @@ def cut_shared(draft: Draft) -> None:
 
 
 def _topmost_shared(draft: Draft, together: Mapping[int, Node]) -> tuple[Node, list[int]] | None:
-    """A shared node with no shared node above it in its first stage, and the stages it is in."""
+    """A shared node with no shared node above it in any stage, and the stages it is in."""
     users: dict[int, list[int]] = {}
     for number, stage in enumerate(draft.stages):
         for node in walk(stage.root):
             users.setdefault(id(node), []).append(number)
+    found: dict[int, Node] = {}
+    below: set[int] = set()
     for stage in draft.stages:
-        for node in reversed(list(walk(stage.root))):
+        for node in reversed(walk(stage.root)):
             if len(users[id(node)]) > 1 and not (id(node) in together or _repeatable(node)):
-                return node, users[id(node)]
+                found[id(node)] = node
+            if id(node) in found or id(node) in below:
+                below.update(map(id, node.children))
+    for key, node in found.items():
+        if key not in below:
+            return node, users[key]
     for number, stage in enumerate(draft.stages):
         if draft.is_endless(stage.root):
             continue  # a chain computes each node once

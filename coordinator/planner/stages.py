@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fabric.errors import InternalError, NotFoundError
 from fabric.plan.faults import quoted
-from fabric.plan.nodes import Compression, Node, NodeConfig, StreamScan
+from fabric.plan.nodes import Compression, Node, NodeConfig, StageInput, StreamScan
 from fabric.plan.printer import tree
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
@@ -39,10 +39,11 @@ class Edge:
     """Rows of stage `producer` on their way to stage `consumer`.
 
     `path` is the address under which a Flight client finds the partitions. With kind "broadcast"
-    every partition holds all rows; with "forward" task i writes partition i alone; with
-    "range" the one key is the number of the partition. The consumer of an `adaptive` one may be
-    planned anew once its rows are measured. `ordered`: one partition after the other holds the rows
-    as a sort put them. `side` is the tag of the side output of the producer's root that flows here.
+    every partition holds all rows; with "forward" task i writes partition i alone, and `keys`, if
+    any, are those by which an earlier edge has hashed the rows; with "range" the one key is the
+    number of the partition. The consumer of an `adaptive` one may be planned anew once its rows are
+    measured. `ordered`: one partition after the other holds the rows as a sort put them. `side` is
+    the tag of the side output of the producer's root that flows here.
     """
 
     edge: int
@@ -180,18 +181,24 @@ class StageGraph:
                 raise InternalError(f"edge {edge.path} has not one partition a consuming task")
 
 
-def may_skip_alignment(graph: StageGraph) -> bool:
-    """Whether rows in flight over the edges of a stream can be restored, in any number of tasks.
+def steps_after(graph: StageGraph, edge: Edge) -> tuple[str, ...]:
+    """The steps that rows of an edge are on their way to; one that reads it twice is here twice.
 
-    Over other kinds of edges rows are where earlier ones of their keys are, and nothing says by
-    which keys; rows that were put aside have no step that they come to where the edge is gone.
+    They are there in any number of tasks, in one stage each. A stage without a step passes rows on;
+    where these are the result, the edge itself stands for the step.
     """
-    return all(
-        edge.kind in ("hash", "gather", "round_robin") and not edge.side
-        for edge in graph.edges
-        if edge.mode == "pipelined"
-        and not edge.is_result
-        and graph.stages[edge.producer].region == graph.stream_region
+    root = graph.stages[edge.consumer].root
+    if isinstance(root, StageInput):
+        outputs = graph.outputs[edge.consumer]
+        after = ((root.path,) if out.is_result else steps_after(graph, out) for out in outputs)
+        return tuple(sorted(step for steps in after for step in steps))
+    return tuple(
+        sorted(
+            node.path
+            for node in walk(root)
+            for child in node.children
+            if isinstance(child, StageInput) and child.edge == edge.edge
+        )
     )
 
 

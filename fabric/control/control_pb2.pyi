@@ -567,7 +567,7 @@ class Producer(_message.Message):
     def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ..., agent_id: _Optional[str] = ...) -> None: ...
 
 class InputEdge(_message.Message):
-    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "producers", "node_path", "compression", "keys")
+    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "producers", "node_path", "compression", "keys", "readers")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -577,6 +577,7 @@ class InputEdge(_message.Message):
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     edge: int
     kind: EdgeKind
     mode: EdgeMode
@@ -586,7 +587,8 @@ class InputEdge(_message.Message):
     node_path: str
     compression: str
     keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., node_path: _Optional[str] = ..., compression: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    readers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., node_path: _Optional[str] = ..., compression: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., readers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OutputEdge(_message.Message):
     __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "keys", "node_path", "buffer_batches", "consumer_stage", "is_result", "compression", "side")

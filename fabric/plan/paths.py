@@ -9,12 +9,13 @@ the star becomes the first number that is free.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from fabric.errors import PlanError
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.node import Node
-from fabric.plan.walk import walk
+from fabric.plan.walk import rewrite, walk
 
 PATH_MAX = 200
 STAR = "*"
@@ -48,6 +49,26 @@ def _numbered(nodes: list[Node], given: dict[str, Node]) -> dict[int, str]:
     return {
         id(node): node.path if node.path in given else _next(node, counts, given) for node in nodes
     }
+
+
+def with_own_paths(root: Node) -> Node:
+    """The plan with one path for one step, where rewrites have made several of the same path.
+
+    >>> import pyarrow as pa
+    >>> from fabric.plan.nodes import Limit, StageInput, Union
+    >>> rows = StageInput(0, pa.schema([]), path="in")
+    >>> two = Union((Limit(rows, 1, path="in/first"), Limit(rows, 2, path="in/first")), path="all")
+    >>> [node.path for node in walk(with_own_paths(two))]
+    ['in', 'in/first', 'in/first_2', 'all']
+    """
+    taken: set[str] = set()
+
+    def own(node: Node) -> Node:
+        path = free_name(node.path, taken) if node.path in taken else node.path
+        taken.add(path)
+        return node if path == node.path else replace(node, path=path)
+
+    return rewrite(root, own)
 
 
 def check_path(path: str) -> str:

@@ -81,6 +81,48 @@ def windows_differ(out: Path, n_rows: int) -> list[tuple[object, ...]]:
         return connection.sql(either).fetchall()
 
 
+class Numbered(fabric.Process):
+    """Numbers the rows of each key, slowly; every second one is put aside as well."""
+
+    def on_rows(self, ctx: fabric.ProcessContext, key: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        time.sleep(rows.num_rows * 4 / SLOW_RATE)
+        seen = ctx.state("seen")
+        begin = seen.get() or 0
+        seen.put(end := begin + rows.num_rows)
+        for number in range(begin + begin % 2, end, 2):
+            ctx.side("even", {"key": key, "number": number})
+        return rows.append_column("number", pa.array(range(begin, end)))
+
+
+def branches(session: Session, n_rows: int) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Totals as they change; the same behind a slow step by the same key; what that puts aside."""
+    source = streams.generator(
+        n_rows=n_rows, n_keys=N_KEYS, n_splits=N_SPLITS, seed=5, start=START,
+        rows_per_s=RATE // 8, session=session,
+    )  # fmt: skip
+    totals = source.group_by("key").agg(n=count(), total=col("row").sum()).changes()
+    columns = {field.name: field.type for field in totals.schema}
+    numbered = totals.process(
+        Numbered(), keys="key", schema={**columns, "number": "int64"},
+        state={"seen": streams.value_state("int64")},
+        sides={"even": {"key": "int64", "number": "int64"}},
+    )  # fmt: skip
+    return totals, numbered, numbered.side_output("even")
+
+
+def branches_differ(out: Path, n_rows: int) -> list[tuple[object, ...]]:
+    """What is wrong with the totals of a branch, with the numbers of a key, and with the evens."""
+    gaps = f"""SELECT key, count(*), count(DISTINCT number), max(number)
+        FROM '{out}/numbered/*.parquet' GROUP BY key
+        HAVING count(*) <> count(DISTINCT number) OR count(*) <> max(number) + 1"""
+    evens = f"SELECT key, number FROM '{out}/numbered/*.parquet' WHERE number % 2 = 0"
+    found = f"SELECT key, number FROM '{out}/evens/*.parquet'"
+    either = f"(({evens}) EXCEPT ALL ({found})) UNION ALL (({found}) EXCEPT ALL ({evens}))"
+    wrong = [*differs(out / "totals", n_rows), *differs(out / "numbered", n_rows)]
+    with duckdb.connect() as connection:
+        return wrong + connection.sql(gaps).fetchall() + connection.sql(either).fetchall()
+
+
 def wait_for_rows_in_flight(job: Job) -> None:
     """Until there is a new checkpoint with some, which is the newest for a while."""
     before = max((one.checkpoint for one in job.checkpoints()), default=0)
@@ -125,6 +167,21 @@ def test_windows_with_another_number_of_tasks(tmp_path: Path) -> None:
             job.rescale(parallelism, timeout_s=60)
         job.wait(240.0)
     assert windows_differ(tmp_path / "out", n_rows) == []
+
+
+def test_branches_and_side_outputs_with_another_number_of_tasks(tmp_path: Path) -> None:
+    n_rows, out = 24_000, tmp_path
+    with fabric.connect(parallelism=4) as session:
+        session.checkpoints(interval_s=0.3, unaligned_after_s=0, folder=tmp_path / "checkpoints")
+        totals, numbered, evens = branches(session, n_rows)
+        job = totals.write_stream(
+            out / "totals", also={out / "numbered": numbered, out / "evens": evens}, parallelism=2
+        )
+        for parallelism in (1, 3):
+            wait_for_rows_in_flight(job)
+            job.rescale(parallelism, timeout_s=60)
+        job.wait(240.0)
+    assert branches_differ(out, n_rows) == []
 
 
 def test_an_agent_dies(agents: LocalFabric, tmp_path: Path) -> None:

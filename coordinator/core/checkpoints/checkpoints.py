@@ -71,8 +71,6 @@ class Checkpoints:
     ) -> None:
         self.run = 0
         """How often the job was restarted by somebody; to be set before its tasks start."""
-        self.may_skip_alignment = True
-        """Whether rows in flight can be restored; to be set before its tasks start."""
         self._job, self._nodes, self._config, self._epoch = job, nodes, config, epoch
         self._state = state
         self._refuse, self._wall_s = refuse, wall_s
@@ -355,7 +353,7 @@ class Checkpoints:
         wall_us = max(0, int(self._wall_s(now) * 1e6))
         self._pending = pending = PendingCheckpoint(self._completed.last, now, deadline, wall_us)
         self._asked.begun(pending.checkpoint)
-        if self.may_skip_alignment and not self._asked.wants_aligned(pending.checkpoint):
+        if not self._asked.wants_aligned(pending.checkpoint):
             waits_s = self._asked.waits_s(pending.checkpoint, self._config.unaligned_after_s)
             pending.skip_alignment_at(now + waits_s)
         return [Persist((write,)), *self._triggers(pending), *self._advance(now)]

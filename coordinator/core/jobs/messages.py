@@ -22,6 +22,7 @@ from fabric.coordinator.planner.stages import (
     Read,
     ScanSplits,
     Stage,
+    steps_after,
 )
 from fabric.errors import ConfigError
 
@@ -285,6 +286,7 @@ def _input(job: Job, edge: Edge) -> pb.InputEdge:
         node_path=edge.path,
         compression=_codec(edge),
         keys=edge.keys,
+        readers=steps_after(job.graph, edge) if edge.mode == "pipelined" else (),
     )
 
 

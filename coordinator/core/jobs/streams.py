@@ -39,7 +39,7 @@ from fabric.coordinator.core.jobs.watermark_alignment import WatermarkAlignment
 from fabric.coordinator.core.scheduling.rescale import may_switch, switch
 from fabric.coordinator.planner.node_records import node_records
 from fabric.coordinator.planner.placement import place
-from fabric.coordinator.planner.stages import Key, may_skip_alignment
+from fabric.coordinator.planner.stages import Key
 from fabric.coordinator.planner.states import node_states
 from fabric.errors import ConfigError, FabricError
 
@@ -151,7 +151,6 @@ class Streams:
         if stream is None or stream.phase == "running" or not job.all_given(stream.region):
             return []
         stream.phase, stream.checkpoints.run, job.rescaling = "running", job.run, 0
-        stream.checkpoints.may_skip_alignment = may_skip_alignment(job.graph)
         runs = {
             key: TaskRun(task.attempt, task.epoch)
             for key, task in job.tasks.items()

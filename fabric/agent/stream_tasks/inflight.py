@@ -1,17 +1,20 @@
 """Rows in flight in a checkpoint: what a task had not worked on at an unaligned barrier.
 
     <edge path>#inflight    000003.arrow    the rows of producer 3, as an Arrow IPC stream
+                            edge.json       {"readers": ["totals"], "keys": ["k"]}
 
-One job: `InflightRows`, which writes those of one edge, and `restored_rows`, which finds the rows
-that a task goes on with. Edges are known by their paths, as another parallelism has other numbers.
-Rows of a hash edge go to the task that has their key group now, others from old task i to task
-``i % n``. Where the plan no longer has the edge (one task has no exchange), its rows come to the
-step that it led to: an edge is called ``<step>/exchange`` or the like.
+One job: `InflightEdge`, an edge as its reader knows it; `snapshots_of`, which names what was
+recorded; and `restored_rows`, which finds the rows that a task goes on with. They belong to the
+steps that were to read them, since each step is there in any number of tasks, in one stage, while
+edges come and go: over an edge that leads to the same steps, else straight into these steps.
+Rows go to the task that has their key group now, where the edge or a step has keys; others go from
+old task i to task ``i % n``.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import json
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,24 +23,88 @@ import pyarrow as pa
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipes import Item
-from fabric.agent.router import read_schema
+from fabric.agent.router import producers_of, read_schema
 from fabric.agent.stream_tasks.channels import Recording
 from fabric.checkpoint.manifest import INFLIGHT, Manifest, TaskSnapshot
 from fabric.control import control_pb2 as pb
 from fabric.errors import DataError
 from fabric.operators.snapshots import key_groups
+from fabric.plan.expr import kept_names, output_name
+from fabric.plan.nodes import Keyed, Node, Select, StageInput
+from fabric.plan.walk import walk
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
 from fabric.state.opened import group_of
+
+_EDGE = "edge.json"
+
+
+@dataclass(frozen=True, slots=True)
+class InflightEdge:
+    """A pipelined edge into a task: its number and path, and what rows in flight need of it."""
+
+    edge: int
+    path: str
+    readers: tuple[str, ...]
+    """The steps that its rows are on their way to; one that reads it twice is here twice."""
+    keys: tuple[str, ...]
+    """By which the rows are where they are; none: any task may have any row."""
+    schema: pa.Schema
+    producers: tuple[int, ...]
+    """Tasks whose rows come over it to this one."""
+
+    def fits(self, there: pa.Schema) -> bool:
+        """Whether it carries rows with these columns."""
+        return (there.names, there.types) == (self.schema.names, self.schema.types)
+
+    def producer(self, number: int) -> int:
+        """A producer of the edge, the same for all rows of an old one."""
+        producers = self.producers
+        return number if number in producers else producers[number % len(producers)]
+
+
+def inflight_edges(inputs: Iterable[pb.InputEdge], task: int) -> list[InflightEdge]:
+    """The pipelined edges into task `task` of a stage."""
+    return [
+        InflightEdge(
+            edge.edge, edge.node_path, tuple(edge.readers) or _step_of(edge.node_path),
+            tuple(edge.keys) if edge.kind in (pb.EDGE_HASH, pb.EDGE_FORWARD) else (),
+            read_schema(edge.schema), tuple(sorted(p.task for p in producers_of(edge, task))),
+        )
+        for edge in inputs
+        if edge.mode == pb.MODE_PIPELINED
+    ]  # fmt: skip
+
+
+def steps_of(root: Node) -> dict[str, tuple[str, ...]]:
+    """The steps of a stage from the leaves to the root, and the columns of rows into each by which
+    the next keyed step of the stage tells them apart: it may have no exchange of its own."""
+    below: dict[int, tuple[str, ...]] = {}
+    found: dict[str, tuple[str, ...]] = {}
+    for node in reversed(walk(root)):
+        if isinstance(node, StageInput) and node is not root:
+            continue
+        keys = below.get(id(node), ())
+        if isinstance(node, Keyed) and node.keys:
+            keys = tuple(map(output_name, node.keys))
+        elif isinstance(node, Select):
+            before = {new: old for old, new in kept_names(node.exprs).items()}
+            keys = tuple(before[name] for name in keys) if before.keys() >= set(keys) else ()
+        found[node.path] = keys
+        below.update((id(child), keys) for child in node.children if keys)
+    return dict(reversed(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class InflightRows:
     """The rows in flight of one edge, by producer."""
 
+    edge: InflightEdge
     rows: Mapping[int, list[pa.RecordBatch]]
 
     def write(self, out: SnapshotWriter) -> int:
         """See `Snapshot`; a file a producer. What is in flight is not in a state yet."""
+        facts = {"readers": self.edge.readers, "keys": self.edge.keys}
+        out.put(_EDGE, json.dumps(facts).encode())
         for producer, batches in sorted(self.rows.items()):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batches[0].schema) as writer:
@@ -47,13 +114,16 @@ class InflightRows:
         return 0
 
 
-def snapshots_of(recording: Recording, inputs: Iterable[pb.InputEdge]) -> dict[str, Snapshot]:
+def snapshots_of(recording: Recording, edges: Iterable[InflightEdge]) -> dict[str, Snapshot]:
     """What was recorded, by the name that it has in a checkpoint."""
     by_edge: dict[int, dict[int, list[pa.RecordBatch]]] = {}
     for (edge, producer), batches in recording.rows.items():
         by_edge.setdefault(edge, {})[producer] = batches
-    paths = {edge.edge: edge.node_path for edge in inputs}
-    return {f"{paths[edge]}{INFLIGHT}": InflightRows(rows) for edge, rows in by_edge.items()}
+    return {
+        f"{edge.path}{INFLIGHT}": InflightRows(edge, by_edge[edge.edge])
+        for edge in edges
+        if edge.edge in by_edge
+    }
 
 
 @dataclass(slots=True)
@@ -67,70 +137,103 @@ class RestoredRows:
 def restored_rows(
     manifest: Manifest,
     read: Callable[[TaskSnapshot], SnapshotReader],
-    inputs: Iterable[pb.InputEdge],
-    steps: Sequence[str],
+    edges: Sequence[InflightEdge],
+    steps: Mapping[str, tuple[str, ...]],
     task: tuple[int, int],
 ) -> RestoredRows:
     """The rows in flight that task `task` (its number, of how many) goes on with.
 
-    `inputs` are its edges, `steps` the paths of its steps, from the leaves to the root. Rows into
-    the last steps come first: they were ahead of those that earlier steps have still to work on.
+    `edges` lead to it, `steps` are its steps as `steps_of` gives them. Rows into the last steps
+    come first: they were ahead of those that earlier steps have still to work on.
     """
     found, places = RestoredRows(), {step: place for place, step in enumerate(steps)}
-    edges = {edge.node_path: edge for edge in inputs if edge.mode == pb.MODE_PIPELINED}
+    farther: list[tuple[int, Item]] = []
+    """Over edges that led to the one into this task."""
     for snapshot in manifest.inflight():
-        path = snapshot.node.removesuffix(INFLIGHT)
-        edge, step = edges.get(path), path.rpartition("/")[0]
-        if edge is None and step not in places:
-            continue
-        for producer, batch in _own(snapshot, read, edge, task):
-            if edge is None:
-                found.into.append((step, batch))
-            else:
-                _check_schema(path, batch.schema, read_schema(edge.schema))
-                found.items.append((edge.edge, Rows(_producer(edge, producer), batch)))
+        old = _Old.of(snapshot, read(snapshot), edges)
+        left = [step for step in old.readers if step in places]
+        for edge in old.same(edges, left) if left else ():
+            for producer, batch in old.rows(edge.keys, task):
+                item = edge.edge, Rows(edge.producer(producer), batch)
+                (found.items if old.path == edge.path else farther).append(item)
+        for step in left:
+            keys = next((edge.keys for edge in edges if step in edge.readers), steps[step])
+            found.into += [(step, batch) for _, batch in old.rows(keys, task)]
+    found.items += farther
     found.into = deque(sorted(found.into, key=lambda one: -places[one[0]]))
     return found
 
 
-def _own(
-    snapshot: TaskSnapshot,
-    read: Callable[[TaskSnapshot], SnapshotReader],
-    edge: pb.InputEdge | None,
-    task: tuple[int, int],
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of an old task that are this task's now, by producer."""
-    number, n_tasks = task
-    groups, theirs = key_groups(number, n_tasks), snapshot.key_groups
-    keys = list(edge.keys) if edge is not None and edge.kind == pb.EDGE_HASH else []
-    if keys and (theirs.stop <= groups.start or theirs.start >= groups.stop):
-        return
-    if not keys and snapshot.task % n_tasks != number:
-        return
-    is_whole = groups.start <= theirs.start and theirs.stop <= groups.stop
-    reader = read(snapshot)
-    for name in reader.names():
-        with pa.ipc.open_stream(reader.read(name)) as batches:
-            for batch in batches:
-                rows = batch if not keys or is_whole else _of_groups(batch, keys, groups)
-                if rows.num_rows:
-                    yield int(name.partition(".")[0]), rows
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """The rows in flight of one edge to one old task."""
+
+    path: str
+    readers: tuple[str, ...]
+    keys: tuple[str, ...] | None
+    """None: an earlier release did not write them."""
+    snapshot: TaskSnapshot
+    reader: SnapshotReader
+
+    @classmethod
+    def of(
+        cls, snapshot: TaskSnapshot, reader: SnapshotReader, edges: Sequence[InflightEdge]
+    ) -> _Old:
+        path = snapshot.node.removesuffix(INFLIGHT)
+        if _EDGE in reader.names():
+            facts = json.loads(bytes(reader.read(_EDGE)))
+            return cls(path, tuple(facts["readers"]), tuple(facts["keys"]), snapshot, reader)
+        same = (edge.readers for edge in edges if edge.path == path)
+        return cls(path, next(same, _step_of(path)), None, snapshot, reader)
+
+    def same(self, edges: Sequence[InflightEdge], left: list[str]) -> Iterator[InflightEdge]:
+        """The edges that lead to steps in `left`, and to no others; takes these steps out of it.
+
+        Raises `DataError` when the plan has other columns there.
+        """
+        with pa.ipc.open_stream(self.reader.read(self._files()[0])) as batches:
+            schema = batches.schema
+        for edge in sorted(edges, key=lambda edge: (not edge.fits(schema), edge.path != self.path)):
+            if Counter(edge.readers) - Counter(left):
+                continue
+            if not edge.fits(schema):
+                raise DataError(
+                    f"the checkpoint has rows in flight at {self.path} with the columns "
+                    f"{schema.names}, and this plan needs {edge.schema.names}; run the program "
+                    "that wrote it"
+                )
+            left[:] = (Counter(left) - Counter(edge.readers)).elements()
+            yield edge
+
+    def rows(
+        self, keys: tuple[str, ...], task: tuple[int, int]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Those that are task `task`'s now, by producer."""
+        number, n_tasks = task
+        keys = keys if n_tasks > 1 else ()
+        groups, theirs = key_groups(number, n_tasks), self.snapshot.key_groups
+        if not keys and self.snapshot.task % n_tasks != number:
+            return
+        stay = keys == self.keys
+        if keys and stay and (theirs.stop <= groups.start or theirs.start >= groups.stop):
+            return
+        is_whole = stay and groups.start <= theirs.start and theirs.stop <= groups.stop
+        for name in self._files():
+            with pa.ipc.open_stream(self.reader.read(name)) as batches:
+                for batch in batches:
+                    rows = batch if not keys or is_whole else _of_groups(batch, keys, groups)
+                    if rows.num_rows:
+                        yield int(name.partition(".")[0]), rows
+
+    def _files(self) -> list[str]:
+        return [name for name in sorted(self.reader.names()) if name != _EDGE]
 
 
-def _of_groups(batch: pa.RecordBatch, keys: list[str], groups: range) -> pa.RecordBatch:
+def _step_of(path: str) -> tuple[str]:
+    """The step that an edge leads to, by its path alone: all that an earlier release knew."""
+    return (path.rpartition("/")[0],)
+
+
+def _of_groups(batch: pa.RecordBatch, keys: tuple[str, ...], groups: range) -> pa.RecordBatch:
     found = group_of(hash_columns([batch.column(name) for name in keys]))
     return batch.filter(pa.array((found >= groups.start) & (found < groups.stop)))
-
-
-def _producer(edge: pb.InputEdge, number: int) -> int:
-    """A producer of the edge, the same for all rows of an old one."""
-    producers = sorted(producer.task for producer in edge.producers)
-    return number if number in producers else producers[number % len(producers)]
-
-
-def _check_schema(path: str, there: pa.Schema, wanted: pa.Schema) -> None:
-    if there.names != wanted.names or there.types != wanted.types:
-        raise DataError(
-            f"the checkpoint has rows in flight at {path} with the columns {there.names}, and this "
-            f"plan needs {wanted.names}; run the program that wrote it"
-        )

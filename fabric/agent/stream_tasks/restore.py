@@ -13,7 +13,12 @@ from typing import get_args
 from fabric import failpoints
 from fabric.agent.outputs import Outputs
 from fabric.agent.slot import slot_pb2 as sp
-from fabric.agent.stream_tasks.inflight import RestoredRows, restored_rows
+from fabric.agent.stream_tasks.inflight import (
+    InflightEdge,
+    RestoredRows,
+    restored_rows,
+    steps_of,
+)
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.checkpoint.places import Storage
@@ -100,13 +105,13 @@ class Restored:
                 for batch in results.restore([reader]):
                     outputs.write(batch)
 
-    def inflight(self, root: Node, inputs: Sequence[pb.InputEdge]) -> RestoredRows:
+    def inflight(self, root: Node, edges: Sequence[InflightEdge]) -> RestoredRows:
         """Rows that were on their way to the task."""
         if (manifest := self._manifest) is None:
             return RestoredRows()
         return restored_rows(
-            manifest, lambda snapshot: self._storage.reader(manifest, snapshot), inputs,
-            [node.path for node in walk(root)], (self._task, self._n_tasks),
+            manifest, lambda snapshot: self._storage.reader(manifest, snapshot), edges,
+            steps_of(root), (self._task, self._n_tasks),
         )  # fmt: skip
 
     def sources(

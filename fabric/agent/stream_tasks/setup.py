@@ -21,6 +21,7 @@ from fabric.agent.slot.chain import SlotChain
 from fabric.agent.slot.supervisor import supervised
 from fabric.agent.stream_tasks.channels import Channels, Inbox
 from fabric.agent.stream_tasks.edges import Edges, Meeting
+from fabric.agent.stream_tasks.inflight import inflight_edges
 from fabric.agent.stream_tasks.mailbox import Mailbox, Progress, add_counts
 from fabric.agent.stream_tasks.restore import Restored, context_of, splits_of
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
@@ -69,7 +70,8 @@ class StreamAttempt:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             storage = storage_at(stream.folder, self._services.copies)
             storage.prepare(stream.state)
-            uploads = SnapshotUploads(storage, spec, clock, say)
+            inflight = inflight_edges(spec.deploy.inputs, spec.id.task)
+            uploads = SnapshotUploads(storage, spec, inflight, clock=clock, say=say)
             stack.callback(uploads.close)
             top = root.input if isinstance(root, Sink) else root
             restored = Restored(storage, spec.id.task, spec.n_tasks, stream)
@@ -96,7 +98,7 @@ class StreamAttempt:
                 restored=stream.checkpoint,
             )
             inbox = Inbox(channels, stream.held_bytes_max)
-            rows = restored.inflight(root, spec.deploy.inputs)
+            rows = restored.inflight(root, inflight)
             inbox.add(rows.items)
             task = StreamTask(
                 node=root.path,

@@ -6,7 +6,7 @@ durable, or why not. Snapshots are stored one after the other, in the order of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -15,7 +15,7 @@ from fabric import failpoints
 from fabric.agent.attempts import TaskSpec
 from fabric.agent.slot.chain import RemoteSnapshot
 from fabric.agent.stream_tasks.channels import Recording
-from fabric.agent.stream_tasks.inflight import snapshots_of
+from fabric.agent.stream_tasks.inflight import InflightEdge, snapshots_of
 from fabric.agent.stream_tasks.mailbox import Say
 from fabric.checkpoint.codec import encode_snapshot_ack
 from fabric.checkpoint.manifest import FileRecord, SinkHandle, SnapshotAck, TaskSnapshot
@@ -48,10 +48,20 @@ class PendingSnapshot:
 
 
 class SnapshotUploads:
-    """Stores what one task attempt takes; `say` is called from its thread."""
+    """Stores what one task attempt takes, rows in flight by their `edges`; `say` is called from
+    its thread."""
 
-    def __init__(self, storage: Storage, spec: TaskSpec, clock: Clock, say: Say) -> None:
-        self._storage, self._spec, self._clock, self._say = storage, spec, clock, say
+    def __init__(
+        self,
+        storage: Storage,
+        spec: TaskSpec,
+        edges: Sequence[InflightEdge],
+        *,
+        clock: Clock,
+        say: Say,
+    ) -> None:
+        self._storage, self._spec, self._edges = storage, spec, edges
+        self._clock, self._say = clock, say
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"snapshots {spec.id}")
         self._closed = False
 
@@ -117,7 +127,7 @@ class SnapshotUploads:
         """What is there at once is stored first."""
         yield from (self._node(pending, node) for node in pending.nodes)
         if pending.inflight is not None:
-            rows = snapshots_of(pending.inflight.result(), self._spec.deploy.inputs)
+            rows = snapshots_of(pending.inflight.result(), self._edges)
             late = PendingSnapshot(checkpoint=pending.checkpoint, states=rows)
             yield from (self._node(late, node) for node in late.nodes)
 

@@ -16,7 +16,7 @@ from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.finish import by_name
 from fabric.coordinator.planner.picture import explain, joined
 from fabric.coordinator.planner.planner import plan_stages
-from fabric.coordinator.planner.stages import StageGraph, graph_text, may_skip_alignment
+from fabric.coordinator.planner.stages import StageGraph, graph_text
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
@@ -87,16 +87,6 @@ def of(graph: StageGraph, kind: type[Node]) -> Node:
 
 def kinds(root: Node) -> list[str]:
     return [type(node).__name__ for node in walk(root)]
-
-
-@pytest.mark.parametrize(
-    ("root", "may"),
-    [(Changes(TopN(SCAN, (K,), (SortKey(V),), 2)), True), (BY_MINUTE, True),
-     (Changes(TopN(Union((SCAN, SCAN)), (K,), (SortKey(V),), 2)), True)],
-    ids=["keyed", "event time", "union"],
-)  # fmt: skip
-def test_which_streams_may_skip_alignment(root: Node, may: bool) -> None:
-    assert may_skip_alignment(plan(Sink(root, OUT))) == may
 
 
 @given(seed=seeds, parallelism=st.integers(1, 4), n_splits=st.integers(1, 5))

@@ -1,13 +1,14 @@
 """Random plans of streams, each of which passes the check.
 
-One job: `random_stream`, whose steps are drawn from those that the rows below allow, and
-`written`, which ends one with a write. The same seed gives the same plan.
+One job: `random_stream`, whose steps are drawn from those that the rows below allow, `written`,
+which ends one with a write, and `random_branches`, with several over one source. The same seed
+gives the same plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
@@ -38,6 +39,7 @@ from fabric.plan.nodes import (
     Node,
     Scan,
     Select,
+    SideOutput,
     Sink,
     StateField,
     StreamAggregate,
@@ -46,7 +48,7 @@ from fabric.plan.nodes import (
     Watermark,
     WithColumns,
 )
-from fabric.plan.schema import schema_of
+from fabric.plan.schema import schema_of, sides_at
 from fabric.plan.sources import GeneratorStream, MemorySource
 from fabric.plan.stream import Stream, closing
 from fabric.plan.stream_facts import stream_of
@@ -76,6 +78,22 @@ def written(node: Node) -> Sink:
     if stream.changes:
         node = Changes(node, free_name("row_kind", schema_of(node).names))
     return Sink(node, StreamFileTarget("parquet", "/tmp/out"))
+
+
+def random_branches(rng: Random, steps: int = 6) -> Node:
+    """One to four writes of what is over one source, side outputs among it."""
+    pool = [_source(rng) if rng.random() < 0.7 else StreamScan(GeneratorStream(), SCHEMA)]
+    for _ in range(rng.randint(1, steps)):
+        pool.append(_step(rng, rng.choice(pool)))
+        if rng.random() < 0.3:
+            node = rng.choice(pool)
+            pool += [SideOutput(node, tag) for tag in sides_at(node)]
+    chosen = rng.sample(pool, min(len(pool), rng.randint(1, 4)))
+    sinks = [
+        replace(written(node), target=StreamFileTarget("parquet", f"/tmp/{number}"))
+        for number, node in enumerate(chosen)
+    ]
+    return Union(tuple(sinks)) if len(sinks) > 1 else sinks[0]
 
 
 def _source(rng: Random) -> Node:

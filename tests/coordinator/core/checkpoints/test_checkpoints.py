@@ -292,15 +292,6 @@ def test_what_is_kept_or_the_last_is_aligned(wanted: dict[str, Any]) -> None:
     assert job.core.due == 61.0
 
 
-def test_edges_that_can_not_be_restored_are_aligned() -> None:
-    job = Job(unaligned_after_s=0)
-    job.take(job.core.restore(0.0))
-    job.core.may_skip_alignment = False
-    job.start()
-    assert job.take(job.core.tick(10.0)) == [TriggerSources(1, (SOURCE,))]
-    assert job.core.due == 70.0
-
-
 def test_one_that_hurries_is_unaligned_from_its_beginning() -> None:
     job = Job(unaligned_after_s=30)
     job.take(job.core.restore(0.0))
