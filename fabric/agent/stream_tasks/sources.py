@@ -191,8 +191,8 @@ class BatchSize:
     65536
     """
 
-    def __init__(self) -> None:
-        self.rows = ROWS_MAX
+    def __init__(self, rows: int = ROWS_MAX) -> None:
+        self.rows = rows
         self._costs = RoundCosts()
 
     def took(self, n_rows: int, seconds: float) -> None:

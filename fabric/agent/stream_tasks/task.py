@@ -30,7 +30,7 @@ from fabric.agent.stream_tasks.edges import Edges
 from fabric.agent.stream_tasks.mailbox import Mailbox, Order, Progress
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
 from fabric.agent.stream_tasks.snapshots import PendingSnapshot, SnapshotUploads
-from fabric.agent.stream_tasks.sources import BatchSize, Read, Sources
+from fabric.agent.stream_tasks.sources import ROWS_MAX, ROWS_MIN, BatchSize, Read, Sources
 from fabric.cancellation import Cancellation
 from fabric.checkpoint.alignment import DeclineSnapshot, TakeSnapshot
 from fabric.checkpoint.manifest import FINAL, SinkHandle
@@ -88,8 +88,9 @@ class StreamTask:
         """The side of rows that can't be read."""
         self._lent = lent
         """Whether rows lie in memory that is not to be kept, see `Outputs.write`."""
-        self._walk = BatchSize()
-        """Of a slow chain fewer rows are taken at a time: a snapshot waits until they are done."""
+        self._walk = BatchSize(ROWS_MIN if inbox.waits else ROWS_MAX)
+        """Of a slow chain fewer rows are taken at a time: a snapshot waits until they are done. So
+        few of those that were in flight are taken before it is known how long a row takes."""
         self._now_us = 0
         self._ticked_s = -TICK_S
         self._split = (0, "")
