@@ -136,7 +136,7 @@ def wait_for_rows_in_flight(job: Job) -> None:
 
 @pytest.fixture(scope="module")
 def agents() -> Iterator[LocalFabric]:
-    with local_fabric(2, slots=4) as two:
+    with local_fabric(2, slots=16) as two:
         yield two
 
 
@@ -194,3 +194,19 @@ def test_an_agent_dies(agents: LocalFabric, tmp_path: Path) -> None:
         agents.restart(1)
         job.wait(240.0)
     assert differs(tmp_path / "out", N_ROWS) == []
+
+
+def test_an_agent_dies_amid_branches_and_side_outputs(agents: LocalFabric, tmp_path: Path) -> None:
+    n_rows, out = 24_000, tmp_path
+    with connected(agents) as session:
+        session.checkpoints(interval_s=0.3, unaligned_after_s=0, folder=tmp_path / "checkpoints")
+        totals, numbered, evens = branches(session, n_rows)
+        job = totals.write_stream(
+            out / "totals", also={out / "numbered": numbered, out / "evens": evens}, parallelism=2
+        )
+        wait_for_rows_in_flight(job)
+        agents.kill(1)
+        agents.restart(1)
+        job.rescale(3, timeout_s=60)
+        job.wait(240.0)
+    assert branches_differ(out, n_rows) == []
