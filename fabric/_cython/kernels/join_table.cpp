@@ -48,6 +48,8 @@ class JoinRows final : public JoinTable {
     });
   }
 
+  const int32_t* placed() const override { return places_.data(); }
+
   int64_t probe(const Types& types, const Arrays& arrays, int64_t begin, int64_t most, bool outer,
                 int cpu) override {
     n_pairs_ = 0;
@@ -89,6 +91,18 @@ class JoinRows final : public JoinTable {
       least_[run] = least;
     }
     return before - n_rows_;
+  }
+
+  std::vector<int32_t> before(int64_t bound) const override {
+    std::vector<int32_t> found;
+    for (int64_t first = 0; first < n_places_; first += TIMES_A_RUN) {
+      if (least_[first / TIMES_A_RUN] >= bound) continue;
+      const int64_t last = std::min(n_places_, first + TIMES_A_RUN);
+      for (int64_t place = first; place < last; ++place) {
+        if (alive_[place] && times_[place] < bound) found.push_back(static_cast<int32_t>(place));
+      }
+    }
+    return found;
   }
 
   void list(int32_t* places) const override {

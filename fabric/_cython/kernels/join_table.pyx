@@ -29,6 +29,7 @@ cdef extern from "tables.hpp" namespace "fabric" nogil:
     cppclass CJoinTable "fabric::JoinTable":
         void insert(const vector[Type]& key_types, const vector[ArrowArray*]& keys,
                     const vector[ArrowArray*]& payload, const int64_t* times, int cpu) except +
+        const int32_t* placed() noexcept
         int64_t probe(const vector[Type]& types, const vector[ArrowArray*]& arrays, int64_t begin,
                       int64_t most, bool outer, int cpu) except +
         int64_t n_pairs() noexcept
@@ -38,6 +39,7 @@ cdef extern from "tables.hpp" namespace "fabric" nogil:
         void contains(const vector[Type]& types, const vector[ArrowArray*]& arrays, int cpu,
                       uint8_t* out) except +
         int64_t remove_before(int64_t bound) except +
+        vector[int32_t] before(int64_t bound) except +
         void list(int32_t* places) noexcept
         void times(const int32_t* places, int64_t n, int64_t* out) noexcept
         int64_t n_places() noexcept
@@ -129,6 +131,10 @@ cdef class JoinTable:
             process it must have passed ``validate(full=True)``.
         times
             What `remove_before` goes by, one a row; such rows stay for ever when not given.
+        Returns
+        -------
+        places
+            Where each row is until it is removed, as `probe` gives them: int32, shape (rows,).
         Raises
         ------
         ValueError
@@ -140,8 +146,10 @@ cdef class JoinTable:
         cdef int64_t n = batch.num_rows
         if times is not None and times.shape[0] != n:
             raise ValueError(f"there are {n} rows, but {times.shape[0]} times")
+        places = np.empty(n, np.int32)
         if n == 0:
-            return
+            return places
+        cdef int32_t[::1] places_view = places
         kinds = self.columns.stored.types
         stored = [_as_stored(column, kind) for column, kind in zip(columns, kinds)]
         cdef vector[Type] types, key_types
@@ -154,6 +162,8 @@ cdef class JoinTable:
         cdef int cpu = current_cpu()
         with nogil:
             self.core.insert(key_types, key_arrays, arrays, first, cpu)
+            memcpy(&places_view[0], self.core.placed(), n * sizeof(int32_t))
+        return places
 
     def probe(self, keys not None, *, bool outer=False, int64_t begin=0,
               int64_t pairs_max=1 << 22):
@@ -174,8 +184,8 @@ cdef class JoinTable:
         probe_rows, places, end
             uint32 and int32, shapes (pairs,), to be taken from the probe side and by `take`; and
             the probe row to go on with, the number of rows at the end. `probe_rows` is None when
-            every probe row has made one pair, so that there is nothing to take. Places hold until
-            rows are inserted or removed.
+            every probe row has made one pair, so that there is nothing to take. A place holds until
+            its row is removed.
         Raises
         ------
         ValueError
@@ -272,14 +282,33 @@ cdef class JoinTable:
             n = self.core.remove_before(time)
         return n
 
+    def before(self, int64_t time):
+        """The places of the rows that `remove_before` would forget: int32, rising."""
+        cdef vector[int32_t] found
+        with nogil:
+            found = self.core.before(time)
+        places = np.empty(found.size(), np.int32)
+        cdef int32_t[::1] view = places
+        if not found.empty():
+            memcpy(&view[0], found.data(), found.size() * sizeof(int32_t))
+        return places
+
+    def places(self):
+        """The places of all rows, in the order of `export`: int32, rising."""
+        places = np.empty(self.n_rows, np.int32)
+        cdef int32_t[::1] view = places
+        if view.shape[0] > 0:
+            with nogil:
+                self.core.list(&view[0])
+        return places
+
     def export(self):
         """All rows, and as the last columns `__time` and `__key_group`."""
-        places, times = np.empty(self.n_rows, np.int32), np.empty(self.n_rows, np.int64)
+        places, times = self.places(), np.empty(self.n_rows, np.int64)
         cdef int32_t[::1] view = places
         cdef int64_t[::1] times_view = times
         if view.shape[0] > 0:
             with nogil:
-                self.core.list(&view[0])
                 self.core.times(&view[0], view.shape[0], &times_view[0])
         batch = self.gathered(places, self.schema.names)
         keys = [batch.column(i) for i in self.key_indices]

@@ -57,6 +57,7 @@ class JoinTable {
   // Keep rows. `times` may be nullptr: such rows never go by time.
   virtual void insert(const Types& key_types, const Arrays& keys, const Arrays& payload,
                       const int64_t* times, int cpu) = 0;
+  virtual const int32_t* placed() const = 0;  // where each row of the last `insert` is
 
   // Rows of equal keys, from probe row `begin` on: pairs in `probed` and `found` (the places).
   // A null key is equal to none. With `outer` a probe row without any gives the place -1. Stops
@@ -74,6 +75,9 @@ class JoinTable {
 
   // Forget the rows whose time is less than `bound`; returns how many.
   virtual int64_t remove_before(int64_t bound) = 0;
+
+  // Places of the rows that `remove_before` would forget, rising.
+  virtual std::vector<int32_t> before(int64_t bound) const = 0;
 
   // Places of all rows, rising, and the times of those at some places.
   virtual void list(int32_t* places) const = 0;

@@ -106,19 +106,25 @@ def test_does_what_a_list_of_rows_does(
         n = part.num_rows
         times = data.draw(st.lists(st.integers(0, 50), min_size=n, max_size=n))
         if data.draw(st.booleans()):
-            table.insert(part, np.array(times, np.int64))
+            places = table.insert(part, np.array(times, np.int64))
             model.insert(part, times)
         else:
-            table.insert(part)
+            places = table.insert(part)
             model.insert(part, [NEVER] * n)
+        assert texts(table.take(places).columns) == texts(part.columns)
+        assert set(places.tolist()) <= set(table.places().tolist())
         outer, pairs_max = data.draw(st.booleans()), data.draw(st.sampled_from([1, 7, 10**6]))
         assert joined(table, keys, outer, pairs_max) == model.pairs(keys, outer)
         assert table.contains(keys).tolist() == [
             row is not None for row in dict(model.pairs(keys, True)).values()
         ]
         bound = data.draw(st.integers(0, 60))
+        stay = np.setdiff1d(table.places(), table.before(bound))
+        kept = texts(table.take(stay).columns)
         assert table.remove_before(bound) == model.remove_before(bound)
         assert table.n_rows == len(model.rows)
+        assert table.places().tolist() == stay.tolist()  # rows that stay keep their places
+        assert texts(table.take(stay).columns) == kept
         assert joined(table, keys, outer, pairs_max) == model.pairs(keys, outer)
 
 
@@ -132,6 +138,7 @@ def test_export_and_restore_by_key_groups(
     times = np.arange(batch.num_rows, dtype=np.int64)
     table.insert(batch, times)
     exported = table.export()
+    assert texts(exported.columns[:-2]) == texts(table.take(table.places()).columns)
     assert exported.schema.names[-2:] == [TIME, KEY_GROUP]
     assert sorted(texts(exported.columns[:-2])) == sorted(texts(batch.columns))
     bound = data.draw(st.sampled_from(exported[KEY_GROUP].to_pylist()))
