@@ -31,6 +31,7 @@ from fabric.plan.nodes import (
     Sink,
     StageInput,
     StreamAggregate,
+    StreamJoin,
     StreamScan,
     Watermark,
     WithColumns,
@@ -49,10 +50,14 @@ from fabric.state.spec import Fold
 STATE = "state "
 """What the parts begin with that are states of a function."""
 _TEXT_MAX = 500
-_PLANNERS = frozenset({"path", "input", "keys", "kinds", "rows", "scan_id", "columns"})
+_PLANNERS = frozenset({
+    "path", "input", "left", "right", "keys", "kinds", "rows", "scan_id", "columns",
+})  # fmt: skip
 """Fields that the planner sets, or that are told elsewhere."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
 """Kinds of nodes that keep a position, and no state of keys."""
+_TOLD = Groups | KeyedProcess | Limit | Sink | StreamJoin | StreamScan | Watermark
+"""Nodes that may keep something."""
 _WINDOWS, _EXPRESSIONS = get_args(Window), get_args(Expr)
 _FROM_PATTERN = re.compile(r"[a-z_]+_\d+(/.*)?")
 
@@ -113,12 +118,13 @@ def is_generated(path: str, kind: str) -> bool:
 def _record(node: Node, nodes: Mapping[str, Node]) -> NodeRecord:
     named = not is_generated(node.path, kind_of(node, "_"))
     text = _shortened(node.text())
-    if not isinstance(node, Groups | KeyedProcess | Limit | Sink | StreamScan | Watermark):
+    if not isinstance(node, _TOLD):
         return NodeRecord(node.path, node.WIRE, text, named)
     parts = {name: _shortened(part) for name, part in _parts(node)}
     parts |= dict(_states(node))
-    if computed := _computed(nodes.get(f"{node.path}/keys")):
-        parts["computed"] = _shortened(computed)
+    for part in ("left/", "right/") if isinstance(node, StreamJoin) else ("",):
+        if computed := _computed(nodes.get(f"{node.path}/{part}keys")):
+            parts[part.replace("/", "_") + "computed"] = _shortened(computed)
     return NodeRecord(
         node.path, node.WIRE, text, named, _keys(node), _shortened(_schema(node)),
         tuple(sorted(parts.items())),
@@ -137,6 +143,9 @@ def _shortened(text: str) -> str:
 
 
 def _keys(node: Node) -> tuple[str, ...]:
+    if isinstance(node, StreamJoin):
+        left = schema_of(node.left)
+        return tuple(_column(left.field(output_name(key))) for key in node.left_keys)
     if not isinstance(node, Groups | KeyedProcess):
         return ()
     source = schema_of(node.input)
@@ -151,6 +160,8 @@ def _schema(node: Node) -> str:
             return ", ".join(_arguments(_bare(agg), source) for agg in node.aggs)
         case Groups(keeps_rows=False):
             return ""
+        case StreamJoin():
+            return "; ".join(_columns(schema_of(side)) for side in node.children)
         case Groups() | Sink():
             return _columns(schema_of(node.input))
     return ""

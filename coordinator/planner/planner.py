@@ -27,7 +27,12 @@ from fabric.coordinator.planner.sorts import is_single, plan_sort, sorts_of_one_
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.coordinator.planner.streams.columns import over_columns
 from fabric.coordinator.planner.streams.hidden import with_hidden
-from fabric.coordinator.planner.streams.keyed import plan_keyed, plan_lookup, plan_side
+from fabric.coordinator.planner.streams.keyed import (
+    plan_keyed,
+    plan_lookup,
+    plan_side,
+    plan_stream_join,
+)
 from fabric.errors import InternalError
 from fabric.plan.expr import kept_names, output_name
 from fabric.plan.node import Unary
@@ -52,6 +57,7 @@ from fabric.plan.nodes import (
     SideOutput,
     Sink,
     Sort,
+    StreamJoin,
     StreamScan,
     Union,
     Watermark,
@@ -200,6 +206,9 @@ class _Planner:
                 return plan_keyed(self._draft, node, below[0], n)
             case LookupJoin():
                 return plan_lookup(self._draft, node, below[0], below[1])
+            case StreamJoin():
+                n = self._n(node, max(below[0].n, below[1].n))
+                return plan_stream_join(self._draft, node, below[0], below[1], n)
             case SideOutput():
                 return self._made_sides[id(node)]
             case _:

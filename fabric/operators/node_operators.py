@@ -25,6 +25,7 @@ from fabric.operators.row_operators import (
 from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.operators.streams.lookup_join import LookupJoinOperator
 from fabric.operators.streams.process.operator import ProcessOperator
+from fabric.operators.streams.stream_join import StreamJoinOperator
 from fabric.operators.streams.top_n import top_n_operator
 from fabric.operators.streams.watermark import WatermarkOperator
 from fabric.operators.streams.windows.changelog import ChangingWindows, Running
@@ -47,6 +48,7 @@ from fabric.plan.nodes import (
     Select,
     StageInput,
     StreamAggregate,
+    StreamJoin,
     StreamScan,
     TopN,
     Union,
@@ -96,6 +98,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any, pa.Schema, Sources], Operator]] = 
     LookupJoin: lambda node, output, sources: LookupJoinOperator(
         node, sources[0], sources[1], output
     ),
+    StreamJoin: lambda node, output, sources: StreamJoinOperator(node, sources, output),
     Changes: lambda _, output, sources: ChangesOperator(output, sources[0]),
     Branches: lambda *_: BranchesOperator(),
 }

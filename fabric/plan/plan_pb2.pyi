@@ -174,7 +174,7 @@ class Udf(_message.Message):
     def __init__(self, name: _Optional[str] = ..., args: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., mac: _Optional[bytes] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches")
+    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches", "stream_join")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SCAN_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +203,7 @@ class Node(_message.Message):
     LOOKUP_JOIN_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     BRANCHES_FIELD_NUMBER: _ClassVar[int]
+    STREAM_JOIN_FIELD_NUMBER: _ClassVar[int]
     path: str
     inputs: _containers.RepeatedScalarFieldContainer[int]
     scan: Scan
@@ -231,7 +232,8 @@ class Node(_message.Message):
     lookup_join: LookupJoin
     changes: str
     branches: Branches
-    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ...) -> None: ...
+    stream_join: StreamJoin
+    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ..., stream_join: _Optional[_Union[StreamJoin, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
     __slots__ = ("source", "schema", "columns", "predicate", "scan_id", "limit")
@@ -564,6 +566,26 @@ class LookupJoin(_message.Message):
     how: str
     suffix: str
     def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ...) -> None: ...
+
+class StreamJoin(_message.Message):
+    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "lower_us", "upper_us", "how", "suffix")
+    LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_TIME_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_TIME_FIELD_NUMBER: _ClassVar[int]
+    LOWER_US_FIELD_NUMBER: _ClassVar[int]
+    UPPER_US_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    SUFFIX_FIELD_NUMBER: _ClassVar[int]
+    left_keys: _containers.RepeatedScalarFieldContainer[int]
+    right_keys: _containers.RepeatedScalarFieldContainer[int]
+    left_time: str
+    right_time: str
+    lower_us: int
+    upper_us: int
+    how: str
+    suffix: str
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., lower_us: _Optional[int] = ..., upper_us: _Optional[int] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ...) -> None: ...
 
 class Option(_message.Message):
     __slots__ = ("name", "text", "flag", "integer", "texts", "schema")

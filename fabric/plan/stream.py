@@ -118,11 +118,25 @@ def endless(what: str, way: str) -> PlanError:
     return PlanError(f"a stream counts as endless, so {what}; {way}")
 
 
-def two_streams() -> PlanError:
-    """The refusal of a join of two streams."""
+def two_streams(left: Stream, right: Stream) -> PlanError:
+    """The refusal of a join of two streams that would never know when a row has all its partners.
+
+    >>> two_streams(Stream(time="at"), Stream(time="ts")).message.partition("write: ")[2]
+    '.join_interval(other, "at", (col("ts"), col("ts") + timedelta(minutes=5)), by="id"); or join \
+windows: let the end of a window be a key on both sides'
+    """
+    if not (left.time or left.ends) or not (right.time or right.ends):
+        return PlanError(
+            "a join of two streams goes by event time, which a side has not, or which an earlier "
+            "step left out or changed; write, right after each read_stream: "
+            '.with_watermark("ts", "5 seconds"), and keep that column as it is'
+        )
+    a, b = (quoted(stream.time or min(stream.ends)) for stream in (left, right))
     return PlanError(
-        "a join of two streams would keep all rows of both for ever; join the stream with a table, "
-        "or union both and use .process(…) by the key"
+        "a join of two streams would keep all rows of both for ever, as nothing says how far apart "
+        f"in time partners are; write: .join_interval(other, {a}, (col({b}), col({b}) + "
+        'timedelta(minutes=5)), by="id"); or join windows: let the end of a window be a key on '
+        "both sides"
     )
 
 

@@ -32,6 +32,7 @@ from fabric.plan.nodes import (
     Sort,
     StateField,
     StreamAggregate,
+    StreamJoin,
     StreamScan,
     TopN,
     Union,
@@ -61,17 +62,45 @@ def with_state(state: StateField) -> KeyedProcess:
     return KeyedProcess(TIMED, (K,), FUNCTION, SCHEMA, (state,))
 
 
+def timed_as(dtype: pa.DataType, *more: pa.Field) -> Watermark:
+    schema = pa.schema([("k", pa.string()), ("ts", dtype), *more])
+    return Watermark(StreamScan(GeneratorStream(), schema), "ts")
+
+
+NEAR = StreamJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", -SECOND, SECOND)
+ENDING = replace(TABLE, schema=SCHEMA)
+EARLY = replace(HOURLY, trigger=Trigger(early_us=SECOND))
+NANOS, NAIVE = timed_as(pa.timestamp("ns", "UTC")), timed_as(pa.timestamp("us"))
+NESTED = timed_as(pa.timestamp("us", "UTC"), pa.field("l", pa.list_(INT)))
+
 REFUSED: list[tuple[Node, str]] = [
     (Sort(TIMED, (SortKey(K),)), r"can't be sorted; use \.top_n"),
     (Limit(TIMED, 3), r"a stream counts as endless, so a limit .*\.top_n"),
     (Distinct(TIMED), r"write: \.deduplicate"),
     (Deduplicate(TIMED, (K, K)), 'the keys of deduplicate have the column "k" twice'),
     (Aggregate(TIMED, (K,), COUNT), r'write: \.group_by\(…\)\.window\("1 hour"\)\.agg'),
-    (Join(TIMED, TIMED, (K,), (K,)), "a join of two streams would keep all rows .* with a table"),
+    (Join(TIMED, TIMED, (K,), (K,)), "join of two streams would keep .* write: .join_interval"),
     (Join(TABLE, TIMED, (K,), (K,)), r"write: stream\.join\(table"),
     (Join(TIMED, TABLE, (K,), (K,), "full"), "a full join of a stream would have to wait"),
     (LookupJoin(TIMED, TIMED, (K,), (K,)), "a join of two streams"),
     (LookupJoin(TABLE, TIMED, (K,), (K,)), r"write: stream\.join\(table"),
+    # ---- joins by event time
+    (replace(NEAR, left=ENDING), r"is of two streams; .*write: stream\.join\(table"),
+    (replace(NEAR, right=SCAN), r"right side of a join of two streams needs .*\.with_watermark"),
+    (replace(NEAR, left=TOTALS, left_time="k"), "must be a timestamp"),
+    (replace(NEAR, left=Select(Changes(TOTALS), (K, Alias(TS, "at")))), 'no column "ts"'),
+    (replace(NEAR, left=EARLY, left_time="window_end"), r"can't take changing .*\.changes\(\)"),
+    (replace(NEAR, left=WithColumns(TIMED, (Alias(TS, "at"),)), left_time="at"),
+     r'would keep all rows .* write: \.join_interval\(other, "ts", \(col\("ts"\), '),
+    (replace(NEAR, left=WithColumns(TIMED, (Alias(TS, "ts"),), True)), "left out or changed"),
+    (replace(NEAR, lower_us=2, upper_us=1), "no row lies between 2 and 1 microseconds"),
+    (replace(NEAR, upper_us=1 << 62), "upper_us is at most"),
+    (replace(NEAR, left=NANOS), r'whole microseconds, and "ts" is timestamp\[ns, tz=UTC\]; write'),
+    (replace(NEAR, left=NAIVE), "both have a zone or none"),
+    (replace(NEAR, left=NESTED), 'keeps no lists and structs, and "l" is'),
+    (replace(NEAR, right_keys=(V,)), r"the join keys can't be compared: \"k\" is string"),
+    (replace(NEAR, left=ENDING, right=ENDING), r"is for streams, .*write: \.join_interval\(other"),
+    (replace(NEAR, how="cross"), 'how="cross" is not one of|is not one of "inner"'),
     (Union((TIMED, Select(TABLE, (K,)))), "inputs of as many columns"),
     (Union((Select(TIMED, (K,)), Select(TABLE, (K,)))), "a union of a stream and rows with an end"),
     (Exchange(TIMED, "broadcast"), "a stream can't be broadcast"),
@@ -169,6 +198,24 @@ def test_what_is_known_of_rows() -> None:
     assert schema_of(replace(both, inputs=(TIMED, TIMED))).names == SCHEMA.names
     assert stream_of(Union((TIMED, TIMED))) == Stream(time="ts", timed=True)
     assert stream_of(Union((TIMED, SCAN))) == Stream()
+
+
+def test_what_is_known_of_rows_of_two_streams() -> None:
+    timed = Stream(time="ts", timed=True)
+    assert stream_of(NEAR) == timed
+    assert stream_of(replace(NEAR, how="semi")) == timed
+    assert stream_of(replace(NEAR, how="right")) == replace(timed, time="ts_right")
+    assert stream_of(replace(NEAR, how="full")) == replace(timed, time="")
+    ends = frozenset({"window_end"})
+    keys = (K, END)
+    windows = AssignWindows(TIMED, "ts", Tumbling(3600 * SECOND))
+    joined = StreamJoin(windows, HOURLY, keys, keys, "window_end", "window_end")
+    # event time of the left rows is not further on than the window that they waited for
+    assert stream_of(joined) == Stream(time="window_end", ends=ends, timed=True)
+    assert closing(keys, stream_of(joined) or Stream()) == "window_end"
+    by_rows = replace(joined, left_time="ts", lower_us=0, upper_us=SECOND)
+    assert stream_of(by_rows) == Stream(time="ts", ends=ends, timed=True)
+    check(Plan(Sink(StreamAggregate(joined, keys, COUNT, closes="window_end"), OUT)))
 
 
 def test_results_of_windows_close_the_groups_above() -> None:

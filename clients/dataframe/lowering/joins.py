@@ -31,6 +31,20 @@ def interval_condition(
     join: nodes.Join, left: PointOrRange, right: PointOrRange, closed: str
 ) -> plan.Expr:
     """The condition by which `join` finds points in ranges, or ranges that overlap."""
+    a, b = sides_of(join, left, right)
+    b = tuple(_by_output_name(join, expr) for expr in b)
+    if len(a) == len(b):
+        strict = closed != "both"
+        return all_of([_below(a[0], b[1], strict), _below(b[0], a[1], strict)])
+    point, (start, end) = (a[0], b) if len(a) == 1 else (b[0], a)
+    return all_of([
+        _below(start, point, closed in ("right", "none")),
+        _below(point, end, closed in ("left", "none")),
+    ])  # fmt: skip
+
+
+def sides_of(join: nodes.Join, left: PointOrRange, right: PointOrRange) -> tuple[Side, Side]:
+    """A point or a range of each side, over its own columns; at least one is a range."""
     a = _side(left, "left")
     b = _side(right, "right")
     if len(a) == len(b) == 1:
@@ -41,15 +55,7 @@ def interval_condition(
         )
     _check(a, join.left, "left")
     _check(b, join.right, "right")
-    b = tuple(_by_output_name(join, expr) for expr in b)
-    if len(a) == len(b):
-        strict = closed != "both"
-        return all_of([_below(a[0], b[1], strict), _below(b[0], a[1], strict)])
-    point, (start, end) = (a[0], b) if len(a) == 1 else (b[0], a)
-    return all_of([
-        _below(start, point, closed in ("right", "none")),
-        _below(point, end, closed in ("left", "none")),
-    ])  # fmt: skip
+    return a, b
 
 
 def _side(given: Any, side: str) -> Side:

@@ -16,16 +16,15 @@ from fabric.clients.dataframe.expressions.types import (
 from fabric.clients.dataframe.lowering.asof import Asof, asof
 from fabric.clients.dataframe.lowering.joins import interval_condition, null_safe
 from fabric.clients.dataframe.lowering.sets import by_name, compared, numbered
+from fabric.clients.dataframe.lowering.stream_joins import are_streams, by_interval, of_streams
 from fabric.clients.dataframe.names import choice, text
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.nodes import LookupHow, LookupJoin
 from fabric.plan.stream_facts import stream_of
 
 Keys = tuple[plan.Expr, ...]
-_LOOKUPS: dict[str, LookupHow] = {"inner": "inner", "left": "left", "semi": "semi", "anti": "anti"}
 AsofStrategy = Literal["backward", "forward", "nearest"]
 Closed = Literal["both", "left", "right", "none"]
 
@@ -69,7 +68,8 @@ class JoinVerbs(Verbs):
             True lets null keys match each other.
 
         A stream can be joined with a table (inner, left, semi, anti): the table is read whole
-        before the stream begins.
+        before the stream begins. Two streams can be joined where the end of a window is a key on
+        both sides, or with `join_interval`: `docs/joins.md`.
 
         Examples
         --------
@@ -97,13 +97,11 @@ class JoinVerbs(Verbs):
             condition = all_of(conditions) if conditions else None
         elif given or (condition is None and kind != "cross"):
             left, right = args.join_keys(on, left_on, right_on)
-        lookup = None if condition is not None or not left else _LOOKUPS.get(kind)
-        if lookup is not None and _looks_up(self._node, other._node):
+        node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
+        if (streaming := of_streams(node)) is not None:
             if nulls_equal:
                 raise PlanError("join: a stream finds no rows by null keys; leave nulls_equal out")
-            looked_up = LookupJoin(self._node, other._node, left, right, lookup, suffix)
-            return self._with((other,), looked_up)
-        node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
+            return self._with((other,), streaming)
         return self._with((other,), null_safe(node) if nulls_equal and left else node)
 
     def join_where(self, other: Self, *predicates: Predicates, suffix: str = "_right") -> Self:
@@ -211,6 +209,10 @@ class JoinVerbs(Verbs):
         closed
             Which ends belong to a range: ``both``, ``left``, ``right`` or ``none``.
 
+        Of two streams one side is event time, and the other a pair of the other's event time with
+        durations added: ``("ts", (col("at"), col("at") + timedelta(minutes=5)))``. Rows wait as
+        long as partners may come.
+
         Examples
         --------
         >>> from fabric import DataFrame
@@ -227,6 +229,8 @@ class JoinVerbs(Verbs):
             self._node, other._node, mine, theirs, args.join_how(how), suffix,
             path="join_interval_*",
         )  # fmt: skip
+        if are_streams(node):
+            return self._with((other,), by_interval(node, left, right, closed))
         condition = interval_condition(node, left, right, closed)
         return self._with((other,), replace(node, condition=condition))
 
@@ -236,11 +240,6 @@ def _equal_keys(by: Any, left_by: Any, right_by: Any, verb: str) -> tuple[Keys, 
     if all(key is None for key in (by, left_by, right_by)):
         return (), ()
     return args.join_keys(by, left_by, right_by, f"{verb} by")
-
-
-def _looks_up(stream: nodes.Node, table: nodes.Node) -> bool:
-    """Whether it is a stream and a table, which is read whole before the stream begins."""
-    return stream_of(stream) is not None and stream_of(table) is None
 
 
 class SetVerbs(Verbs):

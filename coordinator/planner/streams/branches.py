@@ -23,6 +23,7 @@ from fabric.plan.nodes import (
     Node,
     Sink,
     StageInput,
+    StreamJoin,
     StreamScan,
     Watermark,
     branch_side,
@@ -122,7 +123,7 @@ def _is_branch(draft: Draft, user: int, scan: StreamScan, n_tasks: int) -> bool:
     nodes = walk(stage.root)
     return (
         all(node is scan or node.children for node in nodes)
-        and not any(isinstance(node, Keyed | Sink) for node in nodes)
+        and not any(isinstance(node, Keyed | Sink | StreamJoin) for node in nodes)
         and not any(edge.is_result for edge in draft.edges if edge.producer == user)
         and (stage.flexible or stage.n_tasks == n_tasks)
     )

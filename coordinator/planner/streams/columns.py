@@ -12,7 +12,7 @@ narrowed to what it reads, unless its late rows are wanted whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -28,6 +28,7 @@ from fabric.plan.nodes import (
     Select,
     SideOutput,
     StreamAggregate,
+    StreamJoin,
     WithColumns,
 )
 from fabric.plan.nodes.join import key_types, output_columns
@@ -58,20 +59,22 @@ def _made(node: Node, below: tuple[Node, ...]) -> tuple[Node, Node]:
     over = node.with_children(below)
     match over:
         case StreamAggregate():
-            step: Node = _aggregate(over, _stream_below(node))
+            step: Node = _aggregate(over, _stream_of(node.children[0]))
         case Groups():
             step = _group(over)
         case AssignWindows():
-            step = _windows(over, _stream_below(node))
+            step = _windows(over, _stream_of(node.children[0]))
         case LookupJoin():
             step = _lookup(over)
+        case StreamJoin():
+            step = _join(over, *map(_stream_of, node.children))
         case _:
             return over, over
     return _as_before(node, step), step
 
 
-def _stream_below(node: Node) -> Stream:
-    stream = stream_of(node.children[0])
+def _stream_of(node: Node) -> Stream:
+    stream = stream_of(node)
     assert stream is not None  # the check refused it
     return stream
 
@@ -80,6 +83,8 @@ def _as_before(node: Node, step: Node) -> Node:
     """`step` with just the columns of `node`, called as there; both have them in one order."""
     if step is node or schema_of(step).names == (names := schema_of(node).names):
         return step
+    if isinstance(node, StreamJoin) and isinstance(step, StreamJoin):
+        return Select(step, tuple(_joined_columns(node, step)), path=f"{node.path}/columns")
     found = _names_in_step(node, step)
     exprs = tuple(
         Column(name) if found.get(name, name) == name else Alias(Column(found[name]), name)
@@ -235,7 +240,36 @@ def _lookup(node: LookupJoin) -> LookupJoin:
     )
 
 
-def _free_suffix(node: LookupJoin, left: pa.Schema, right: pa.Schema) -> str:
+def _join(node: StreamJoin, left: Stream, right: Stream) -> StreamJoin:
+    """Both sides with keys of one type, each key once, and with event time, as columns."""
+    mine, theirs = schema_of(node.left), schema_of(node.right)
+    types = key_types(node.as_join, mine, theirs)
+    sides = _Columns(mine), _Columns(theirs)
+    keys = node.left_keys, node.right_keys
+    if not (_are_plain(keys[0], mine, types) and _are_plain(keys[1], theirs, types)) or any(
+        len(set(side)) < len(side) for side in keys
+    ):
+        keys = _cast(keys[0], types, sides[0]), _cast(keys[1], types, sides[1])
+    times = sides[0].time(node.left_time, left), sides[1].time(node.right_time, right)
+    if not (sides[0].added or sides[1].added):
+        return node
+    # what was just before the end of a window is a microsecond earlier now
+    earlier = (times[0] != node.left_time) - (times[1] != node.right_time)
+    return replace(
+        node,
+        left=sides[0].beside(node.left, f"{node.path}/left"),
+        right=sides[1].beside(node.right, f"{node.path}/right"),
+        left_keys=keys[0],
+        right_keys=keys[1],
+        left_time=times[0],
+        right_time=times[1],
+        lower_us=node.lower_us + earlier,
+        upper_us=node.upper_us + earlier,
+        suffix=_free_suffix(node, mine, theirs),
+    )
+
+
+def _free_suffix(node: LookupJoin | StreamJoin, left: pa.Schema, right: pa.Schema) -> str:
     """A suffix under which no right column meets another: keys are told apart now."""
     suffix = node.suffix
     names = {*left.names, *right.names}
@@ -258,6 +292,21 @@ def _cast(
     bare = [key.input if isinstance(key, Alias) else key for key in keys]
     pairs = zip(bare, types, strict=True)
     return tuple(columns.computed(Cast(key, dtype), "__key") for key, dtype in pairs)
+
+
+def _joined_columns(node: StreamJoin, step: StreamJoin) -> Iterator[Expr]:
+    """The columns of `node` by what `step` calls them; keys that `node` merges are two there."""
+    now = {
+        (column.source, column.right): column
+        for column in output_columns(step.as_join, schema_of(step.left), schema_of(step.right))
+    }
+    for column in output_columns(node.as_join, schema_of(node.left), schema_of(node.right)):
+        made = now[column.source, column.right]
+        found: Expr = Column(made.name)
+        if column.merged is not None and made.merged is None:
+            other = Column(now[column.merged, True].name)
+            found = Call("coalesce", (Cast(found, column.dtype), Cast(other, column.dtype)))
+        yield found if found == Column(column.name) else Alias(found, column.name)
 
 
 def _joined_names(node: LookupJoin, step: LookupJoin) -> dict[str, str]:

@@ -29,6 +29,7 @@ from fabric.plan.nodes import (
     SideOutput,
     Sink,
     StreamAggregate,
+    StreamJoin,
     Union,
     Watermark,
 )
@@ -67,6 +68,8 @@ def _wanted(root: Node) -> frozenset[int]:
                 asks = bool(time or closes)
             case Groups(closes=closes, gives_rows=gives_rows):
                 asks = bool(closes) or (gives_rows and id(node) in found)
+            case StreamJoin():
+                asks = True
             case KeyedProcess() | SideOutput() | Changes() | Sink():
                 asks = False
             case _:

@@ -4,9 +4,10 @@
       X            =>     exchange by k
                             X
 
-One job: rows with equal keys in one task, by an exchange or where they are already; a table that a
-stream looks things up in, whole in every task. Steps are over columns (`columns.py`). A step by
-more keys than the one below it gets its own exchange, as state is restored by the hash of them all.
+One job: rows with equal keys in one task, by an exchange or where they are already, those of both
+sides of a join, too; a table that a stream looks things up in, whole in every task. Steps are over
+columns (`columns.py`). A step by more keys than the one below it gets its own exchange, as state is
+restored by the hash of them all.
 """
 
 from __future__ import annotations
@@ -14,9 +15,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fabric.coordinator.planner.draft import Draft, Flow
-from fabric.coordinator.planner.exchanges import exchange, group_by, refuse_broadcast
-from fabric.plan.expr import output_name
-from fabric.plan.nodes import Keyed, KeyedProcess, LookupJoin, Node, StreamAggregate
+from fabric.coordinator.planner.exchanges import exchange, group_by, hash_by, refuse_broadcast
+from fabric.plan.expr import Column, Expr, output_name
+from fabric.plan.nodes import (
+    Keyed,
+    KeyedProcess,
+    LookupJoin,
+    Node,
+    Select,
+    StreamAggregate,
+    StreamJoin,
+)
+from fabric.plan.schema import schema_of, type_of
 
 
 def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
@@ -47,6 +57,34 @@ def plan_lookup(draft: Draft, node: LookupJoin, flow: Flow, table: Flow) -> Flow
     )  # fmt: skip
     joined = replace(node, input=flow.node, table=sent.node)
     return replace(flow, node=joined, flexible=False)
+
+
+def plan_stream_join(draft: Draft, node: StreamJoin, left: Flow, right: Flow, n: int) -> Flow:
+    """The join of both flows, each in `n` tasks by its keys."""
+    sent = (
+        _side_of_join(draft, left, node.left_keys, n, at=(node.path, "left")),
+        _side_of_join(draft, right, node.right_keys, n, at=(node.path, "right")),
+    )
+    moved = replace(node, left=sent[0].node, right=sent[1].node)
+    by_left = node.how not in ("right", "full")  # else keys of the left side may be null
+    return replace(sent[0], node=moved, keys=sent[0].keys if by_left else None)
+
+
+def _side_of_join(
+    draft: Draft, flow: Flow, keys: tuple[Expr, ...], n: int, *, at: tuple[str, str]
+) -> Flow:
+    """The rows of a side by its keys. Where they are together already, rows that were in flight
+    over an exchange of an earlier parallelism come in by a step that has this side alone."""
+    refuse_broadcast(flow)
+    schema = schema_of(flow.node)
+    types = [type_of(key, schema) for key in keys]
+    asked = tuple(zip(map(output_name, keys), types, strict=True))
+    if flow.n == n and (n == 1 or flow.keys == asked):
+        columns = tuple(map(Column, schema.names))
+        whole = Select(flow.node, columns, path="/".join(at))
+        return replace(flow, node=whole, flexible=False)
+    sent = hash_by(draft, flow, keys, types, n, at=at[0], name=f"{at[1]}/exchange")
+    return replace(sent, flexible=False)
 
 
 def plan_side(draft: Draft, step: Node, flow: Flow, *, tag: str, path: str) -> Flow:

@@ -40,6 +40,7 @@ from fabric.plan.nodes.sink import Sink
 from fabric.plan.nodes.sort import Sort, SortPhase
 from fabric.plan.nodes.stage_input import StageInput
 from fabric.plan.nodes.stream_aggregate import ON_CLOSE, StreamAggregate
+from fabric.plan.nodes.stream_join import StreamJoin, StreamJoinHow
 from fabric.plan.nodes.stream_scan import StreamScan
 from fabric.plan.nodes.top_n import TopN
 from fabric.plan.nodes.union import Union
@@ -93,6 +94,8 @@ __all__ = [
     "StateKind",
     "Strategy",
     "StreamAggregate",
+    "StreamJoin",
+    "StreamJoinHow",
     "StreamScan",
     "TopN",
     "TtlOn",
@@ -125,6 +128,7 @@ NODES: tuple[type[Node], ...] = (
     Sort,
     StageInput,
     StreamAggregate,
+    StreamJoin,
     StreamScan,
     TopN,
     Union,

@@ -110,7 +110,7 @@ class Join(Node):
         """Refused; a join of a stream with a table is a `LookupJoin`."""
         left, right = below
         if left is not None and right is not None:
-            raise two_streams()
+            raise two_streams(left, right)
         if left is None:
             raise turned_round()
         raise PlanError(

@@ -74,7 +74,7 @@ class LookupJoin(Node):
         """The columns of the stream mean what they did."""
         stream, table = below
         if table is not None or stream is None:
-            raise two_streams() if stream is not None else turned_round()
+            raise two_streams(stream, table) if stream is not None else turned_round()
         names = schema_of(self).names
         kept = {name: name for name in schema_of(self.input).names if name in names}
         found: Stream = stream.renamed(kept)

@@ -40,6 +40,7 @@ from fabric.plan.nodes import (
     Sink,
     StageInput,
     StreamAggregate,
+    StreamJoin,
     StreamScan,
     TopN,
     Union,
@@ -306,6 +307,55 @@ def test_keys_of_a_lookup_are_cast_to_one_type_and_names_stay() -> None:
     same = of(plan(Sink(LookupJoin(TIMED, TABLE, (K,), (K,)), OUT)), LookupJoin)
     assert isinstance(same, LookupJoin)
     assert same.left_keys == (K,)
+
+
+OTHER = Watermark(replace(SCAN, path="other"), "ts")
+NEAR = StreamJoin(TIMED, OTHER, (K,), (K,), "ts", "ts", -SECOND, 0, path="near")
+
+
+def test_both_sides_of_a_join_come_by_their_keys_with_their_watermarks() -> None:
+    graph = plan(Sink(NEAR, OUT))
+    edges = {edge.path: edge for edge in graph.edges if not edge.is_result}
+    assert edges.keys() == {"near/left/exchange", "near/right/exchange"}
+    for edge in edges.values():
+        assert (edge.kind, edge.keys, edge.n_partitions) == ("hash", ("k",), 2)
+        assert WATERMARK in edge.schema.names
+    assert len({edge.consumer for edge in edges.values()}) == 1
+    assert may_skip_alignment(graph)
+    counted = StreamAggregate(NEAR, (K,), COUNT, WINDOW, "ts")
+    assert len(plan(Sink(counted, OUT)).edges) == len(graph.edges)  # keys are together already
+
+
+def test_in_one_task_each_side_of_a_join_is_a_step_of_its_own() -> None:
+    """Rows in flight over an exchange of two tasks come in by the path of the side."""
+    graph = plan(Sink(NEAR, OUT), parallelism=1)
+    (stage,) = graph.stages
+    paths = {node.path: node for node in walk(stage.root)}
+    for side in ("left", "right"):
+        step = paths[f"near/{side}"]
+        edge = next(e for e in plan(Sink(NEAR, OUT)).edges if e.path == f"near/{side}/exchange")
+        assert isinstance(step, Select)
+        assert schema_of(step.input) == edge.schema
+
+
+def test_ends_of_windows_and_keys_of_other_types_are_columns_below_a_join() -> None:
+    windows = AssignWindows(TIMED, "ts", WINDOW)
+    joined = StreamJoin(
+        windows, BY_MINUTE, (END, Cast(V, pa.int64())), (END, N), "window_end", "window_end", 0, 0,
+        "full",
+    )  # fmt: skip
+    graph = plan(Sink(joined, OUT))
+    join = of(graph, StreamJoin)
+    assert isinstance(join, StreamJoin)
+    assert join.left_keys == join.right_keys == (Column("__key_0"), Column("__key_1"))
+    assert (join.left_time, join.right_time) == ("__time_2", "__time_2")
+    assert (join.lower_us, join.upper_us) == (0, 0)
+    shown = graph.stages[-1].root.children[0]
+    assert schema_of(shown) == schema_of(joined)
+    mixed = replace(joined, left_time="ts", lower_us=-5, upper_us=5, how="semi")
+    join = of(plan(Sink(mixed, OUT)), StreamJoin)
+    assert isinstance(join, StreamJoin)
+    assert (join.lower_us, join.upper_us) == (-6, 4)  # of the microsecond before the end
 
 
 def test_rebalancing_and_user_exchanges_are_pipelined() -> None:

@@ -208,6 +208,11 @@ def line(found: Upgrade, path: str) -> str:
     return next((text for text in found.lines if text.startswith(f"{path}: ")), "")
 
 
+def near(before: str = "1s", key: Any = "key", how: Any = "inner", **more: Any) -> DataFrame:
+    ago = col("ts").dt.offset_by(f"-{before}")
+    return rows().join_interval(rows(), (ago, "ts"), "ts", by=key, how=how, **more).named("j")
+
+
 CHANGES = [
     ("watermark", rows(), rows("3 seconds"), "watermark_1: changed: its bound was 1 second, is 3"),
     ("source", rows(), rows(rows_per_s=5), "stream_scan_1: changed: rows_per_s was 0, is 5"),
@@ -259,6 +264,18 @@ CHANGES = [
     (
         "keep", rows().deduplicate("key").named("first"),
         rows().deduplicate("key", keep="last").named("first").changes(), "first: refused: changing",
+    ),
+    ("apart", near(), near("2s"), "j: refused: lower was -1000000, is -2000000: it must stay"),
+    ("joined key", near(), near(key="row"), "j: refused: its keys was key: int64, is row: int64"),
+    ("joined how", near(), near(how="left"), "j: refused: how was inner, is left"),
+    (
+        "joined sum", near(key=(col("key") % 3).alias("k")), near(key=(col("key") % 4).alias("k")),
+        "j: refused: left computed was",
+    ),
+    ("suffix", near(), near(suffix="_b"), "j: changed: suffix was _right, is _b"),
+    (
+        "joined columns", near(), near().select("key", "ts", "ts_right"),
+        "j: refused: the columns of what it keeps was",
     ),
     ("widened", process(), process("int64"), "p: changed: state n was a value"),
     ("narrowed", process("int64"), process(), "p: refused: state n was a value"),

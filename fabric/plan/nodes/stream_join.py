@@ -1,0 +1,171 @@
+"""Rows of two streams whose times are near each other: `StreamJoin`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, ClassVar, Literal, get_args
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan.columns import time_type, visible
+from fabric.plan.durations import DURATION_US_MAX
+from fabric.plan.expr import Call, Column, Expr
+from fabric.plan.expr import Literal as Constant
+from fabric.plan.faults import quoted
+from fabric.plan.node import Columns, Names, Node, Role
+from fabric.plan.nodes.join import Join, join_columns, output_columns
+from fabric.plan.python import column_text, expr_text, one_or_list
+from fabric.plan.schema import schema_of
+from fabric.plan.stream import Stream, two_streams
+from fabric.plan.types import is_nested, plain
+
+StreamJoinHow = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJoin(Node):
+    """Pairs of rows with equal keys and ``left.time + lower <= right.time <= left.time + upper``.
+
+    `left_time` and `right_time` are event time, or ends of windows, of their sides. Columns as in
+    `Join`. A row is kept until event time says that no partner can come any more.
+    """
+
+    left: Node
+    right: Node
+    left_keys: tuple[Expr, ...]
+    right_keys: tuple[Expr, ...]
+    left_time: str
+    right_time: str
+    lower_us: int = 0
+    upper_us: int = 0
+    how: StreamJoinHow = "inner"
+    suffix: str = "_right"
+
+    WIRE: ClassVar[str] = "stream_join"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys")
+    HOLDS_ROWS: ClassVar[bool] = True
+    OF_STREAM: ClassVar[bool] = True
+    N_INPUTS: ClassVar[int | None] = 2
+    ROLE: ClassVar[Role] = "combine"
+    CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {"how": get_args(StreamJoinHow)}
+    BOUNDS: ClassVar[Mapping[str, float]] = dict.fromkeys(("lower_us", "upper_us"), DURATION_US_MAX)
+    STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
+        "a join by event time", "write: .join_interval(other, …)",
+    )  # fmt: skip
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Left, right."""
+        return (self.left, self.right)
+
+    def with_children(self, children: tuple[Node, ...]) -> StreamJoin:
+        """A copy over other inputs; `self` when they are the same objects."""
+        left, right = children
+        same = left is self.left and right is self.right
+        return self if same else replace(self, left=left, right=right)
+
+    @property
+    def as_join(self) -> Join:
+        """The join of two inputs with an end that puts out the same columns."""
+        return Join(
+            self.left, self.right, self.left_keys, self.right_keys, self.how, self.suffix,
+            path=self.path,
+        )  # fmt: skip
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """The columns of the join; the hidden ones of both sides are not passed on."""
+        left, right = (pa.schema(visible(schema)) for schema in inputs)
+        columns = join_columns(self.as_join, left, right)
+        times = (
+            time_type(self, "left_time", left, "the time of a join"),
+            time_type(self, "right_time", right, "the time of a join"),
+        )
+        for name, dtype in zip((self.left_time, self.right_time), times, strict=True):
+            if plain(dtype).unit == "ns":
+                raise PlanError(
+                    f"streams are joined by whole microseconds, and {quoted(name)} is {dtype}; "
+                    "write, before with_watermark: "
+                    f'.with_columns(col({quoted(name)}).cast("timestamp[us]"), replace=True)'
+                )
+        if (plain(times[0]).tz is None) != (plain(times[1]).tz is None):
+            raise PlanError(
+                f"the times of a join both have a zone or none, and {quoted(self.left_time)} is "
+                f"{times[0]}, {quoted(self.right_time)} {times[1]}; cast one of them"
+            )
+        for schema in (left, right):
+            for field in schema:
+                if is_nested(plain(field.type)):
+                    raise PlanError(
+                        "a join of two streams keeps no lists and structs, and "
+                        f"{quoted(field.name)} is {field.type}; leave it out before, or its parts "
+                        "in"
+                    )
+        if not -DURATION_US_MAX <= self.lower_us <= self.upper_us:
+            raise PlanError(
+                f"no row lies between {self.lower_us} and {self.upper_us} microseconds; the first "
+                "must not be more than the second"
+            )
+        return columns
+
+    def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
+        """See `Join.needs`; and the times."""
+        left, right = self.as_join.needs(wanted, *inputs)
+        return left | {self.left_time}, right | {self.right_time}
+
+    def stream(self, *below: Any) -> Stream:
+        """Rows are as old as those of the left side, or in a right join those of the right one."""
+        left, right = below
+        if left is None or right is None:
+            raise PlanError(
+                "a join by event time is of two streams; a stream is joined with a table by equal "
+                'keys; write: stream.join(table, on="id")'
+            )
+        for stream, side, time in (
+            (left, "left", self.left_time),
+            (right, "right", self.right_time),
+        ):
+            stream.check_append_only("a join of two streams")
+            stream.check_timed(f"the {side} side of a join of two streams")
+            if time != stream.time and time not in stream.ends:
+                raise two_streams(left, right)
+        if self.how == "full":
+            return Stream(timed=True)
+        is_right = self.how == "right"
+        stream, time = (right, self.right_time) if is_right else (left, self.left_time)
+        columns = output_columns(self.as_join, schema_of(self.left), schema_of(self.right))
+        names = {c.source: c.name for c in columns if c.right == is_right}
+        found: Stream = stream.renamed(names)
+        if time in stream.ends:  # event time itself may be further back than what is put out
+            ends = frozenset({names[time]}) if time in names else frozenset[str]()
+            return Stream(time=names.get(time, ""), ends=ends, timed=True)
+        return replace(found, split=False, keys=())
+
+    def text(self) -> str:
+        """``.join_interval(other, "ts", (col("ts") …), by="id")``; `join` by ends of windows."""
+        keys = [one_or_list(map(column_text, keys)) for keys in (self.left_keys, self.right_keys)]
+        same = self.left_keys == self.right_keys
+        rest = [f'how="{self.how}"'] if self.how != "inner" else []
+        rest += [f"suffix={quoted(self.suffix)}"] if self.suffix != "_right" else []
+        if self._is_by_keys():
+            by = [f"on={keys[0]}"] if same else [f"left_on={keys[0]}", f"right_on={keys[1]}"]
+            return f".join({', '.join(['other', *by, *rest])})"
+        by = [f"by={keys[0]}"] if same else [f"left_by={keys[0]}", f"right_by={keys[1]}"]
+        pair = f"({_moved(self.left_time, self.lower_us)}, {_moved(self.left_time, self.upper_us)})"
+        return f".join_interval({', '.join(['other', pair, quoted(self.right_time), *by, *rest])})"
+
+    def _is_by_keys(self) -> bool:
+        """Whether the times are a pair of keys, so that they alone say what matches."""
+        times = Column(self.left_time), Column(self.right_time)
+        pairs = zip(self.left_keys, self.right_keys, strict=True)
+        return self.lower_us == self.upper_us == 0 and times in pairs
+
+
+def _moved(time: str, us: int) -> str:
+    """An expression of a time that is earlier or later."""
+    if not us:
+        return quoted(time)
+    by = Constant(timedelta(microseconds=abs(us)), pa.duration("us"))
+    return expr_text(Call("subtract" if us < 0 else "add", (Column(time), by)))

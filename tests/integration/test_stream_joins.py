@@ -1,0 +1,211 @@
+"""Joins of two streams, embedded and on two agents, beside DuckDB's and those of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fabric
+from fabric import DataFrame, Session, col, count, streams
+from fabric.errors import PlanError
+from tests.support.changes import Settled, settled
+
+US = pa.timestamp("us", "UTC")
+HOWS = ("inner", "left", "right", "full", "semi", "anti")
+SECOND = 1_000_000
+START = int(datetime(2024, 5, 1, tzinfo=UTC).timestamp()) * SECOND
+
+
+def table(seed: int, time: str, value: str, n_rows: int = 400) -> pa.Table:
+    """Rows of some keys, which may be null, in order but for half a second."""
+    rng = Random(seed)
+    times = [START + i * SECOND // 10 - rng.randint(0, SECOND // 2) for i in range(n_rows)]
+    return pa.table({
+        "k": pa.array([rng.choice([None, *range(8)]) for _ in times], pa.int64()),
+        time: pa.array(times, US),
+        value: pa.array(range(n_rows), pa.int64()),
+    })  # fmt: skip
+
+
+ORDERS, CLICKS = table(1, "ts", "v"), table(2, "seen", "w")
+
+
+@pytest.fixture(scope="module")
+def lone() -> Iterator[Session]:
+    with fabric.connect(parallelism=3) as opened:
+        yield opened
+
+
+def stream(session: Session, rows: pa.Table, time: str) -> DataFrame:
+    return streams.replay(session.read_arrow(rows), time).with_watermark(time, "1 second")
+
+
+def both(session: Session) -> tuple[DataFrame, DataFrame]:
+    return stream(session, ORDERS, "ts"), stream(session, CLICKS, "seen")
+
+
+def answer(sql: str) -> Settled:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("orders", ORDERS)
+        connection.register("clicks", CLICKS)
+        return settled(connection.sql(sql).to_arrow_table().to_batches())
+
+
+def found(frame: DataFrame) -> Settled:
+    return settled(frame.to_arrow().to_batches())
+
+
+def joined(how: str, on: str) -> str:
+    columns = "l.k, l.ts, l.v"
+    if how not in ("semi", "anti"):
+        columns = "coalesce(l.k, r.k) AS k, l.ts, l.v, r.seen, r.w"
+    return f"SELECT {columns} FROM orders l {how} JOIN clicks r ON l.k = r.k AND {on}"
+
+
+def near(mine: DataFrame, theirs: DataFrame, how: Any, **more: Any) -> DataFrame:
+    """Clicks from two seconds before to three after an order."""
+    around = (col("ts") - timedelta(seconds=2), col("ts").dt.offset_by("3s"))
+    return mine.join_interval(theirs, around, "seen", by="k", how=how, **more)
+
+
+NEAR = "r.seen BETWEEN l.ts - INTERVAL 2 SECOND AND l.ts + INTERVAL 3 SECOND"
+
+SAME = "time_bucket(INTERVAL 2 SECOND, l.ts) = time_bucket(INTERVAL 2 SECOND, r.seen)"
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_rows_near_each_other(lone: Session, how: str) -> None:
+    expected = answer(joined(how, NEAR))
+    assert found(near(*both(lone), how)) == expected
+    tables = lone.read_arrow(ORDERS), lone.read_arrow(CLICKS)
+    assert found(near(*tables, how)) == expected  # the same line over rows with an end
+
+
+@pytest.mark.parametrize("closed", ["left", "right", "none"])
+def test_ends_of_a_range_may_be_left_out(lone: Session, closed: Any) -> None:
+    exact = pa.table({"k": [1] * 5, "seen": pa.array([START + i for i in range(5)], US)})
+    point = pa.table({"k": [1], "ts": pa.array([START + 2], US)})
+    sides = stream(lone, point, "ts"), stream(lone, exact, "seen")
+    tables = lone.read_arrow(point), lone.read_arrow(exact)
+    by = timedelta(microseconds=1)
+    for left, right in ((("ts"), (col("seen") - by, col("seen") + by)),
+                        ((col("ts") - by, col("ts") + by), "seen")):  # fmt: skip
+        frames = [
+            mine.join_interval(theirs, left, right, by="k", closed=closed)
+            for mine, theirs in (sides, tables)
+        ]
+        assert found(frames[0]) == found(frames[1])
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_rows_of_the_same_window(lone: Session, how: Any) -> None:
+    orders, clicks = (frame.assign_windows("2 seconds") for frame in both(lone))
+    keys = ["k", "window_start", "window_end"]
+    frame = orders.join(clicks, on=keys, how=how).drop("window_start", "window_end")
+    assert found(frame) == answer(joined(how, SAME))
+
+
+def test_results_of_windows_meet_and_are_counted_on(lone: Session) -> None:
+    orders, clicks = both(lone)
+    mine = orders.group_by("k").window("5 seconds").agg(n=count())
+    theirs = clicks.group_by((col("k") + 0).alias("id")).window("5 seconds").agg(m=count())
+    on = {"left_on": ["k", "window_end"], "right_on": ["id", "window_end"]}
+    pairs = mine.join(theirs, **on)
+    sums = pairs.group_by("window_end").agg(n=(col("n") * col("m")).sum())
+    bucket = "time_bucket(INTERVAL 5 SECOND, {}) + INTERVAL 5 SECOND"
+    counts = "SELECT k, {} AS w, count(*) AS n FROM {} GROUP BY ALL"
+    a = counts.format(bucket.format("ts"), "orders")
+    b = counts.format(bucket.format("seen"), "clicks")
+    assert found(sums) == answer(
+        f"SELECT w, sum(l.n * r.n)::BIGINT FROM ({a}) l JOIN ({b}) r USING (k, w) GROUP BY w"
+    )
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+def test_keys_of_other_types_are_made_alike(lone: Session, how: Any) -> None:
+    orders, clicks = both(lone)
+    narrow = clicks.with_columns(k=col("k").cast("int32"), replace=True)
+    assert found(near(orders, narrow, how)) == answer(joined(how, NEAR))
+    twice = orders.join_interval(
+        narrow, (col("ts") - timedelta(seconds=2), col("ts") + timedelta(seconds=3)), "seen",
+        left_by=["k", "k"], right_by=["k", (col("k") + 0).alias("j")], how=how,
+    )  # fmt: skip
+    assert found(twice.select("k", "ts", "v", "seen", "w")) == answer(joined(how, NEAR))
+
+
+def test_a_stream_with_itself(lone: Session) -> None:
+    orders = stream(lone, ORDERS, "ts")
+    pairs = orders.join_interval(orders, "ts", (col("ts") - timedelta(seconds=1), "ts"), by="k")
+    assert found(pairs.select("v", "v_right")) == answer(
+        "SELECT l.v, r.v AS w FROM orders l JOIN orders r ON l.k = r.k AND l.ts BETWEEN "
+        "r.ts - INTERVAL 1 SECOND AND r.ts"
+    )
+
+
+def test_windows_over_pairs(lone: Session) -> None:
+    pairs = near(*both(lone), "left")
+    counts = pairs.group_by("k").window("5 seconds").agg(n=count())
+    bucket = "time_bucket(INTERVAL 5 SECOND, ts)"
+    expected = f"SELECT k, {bucket} AS b, count(*) FROM ({joined('left', NEAR)}) GROUP BY k, b"
+    assert found(counts.select("k", "window_start", "n")) == answer(expected)
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_on_two_agents(session: Session, tmp_path: Path, how: Any) -> None:
+    frames = []
+    for time, rows in (("ts", ORDERS), ("seen", CLICKS)):
+        pq.write_table(rows, tmp_path / f"{time}.parquet")
+        table = session.read_parquet(tmp_path / f"{time}.parquet")
+        frames.append(streams.replay(table, time).with_watermark(time, "1 second"))
+    orders, clicks = frames
+    mine, theirs = (frame.assign_windows("2 seconds") for frame in frames)
+    same = mine.join(theirs, on=["k", "window_start", "window_end"], how=how)
+    jobs = {
+        NEAR: near(orders, clicks, how).write_stream(tmp_path / "near", parallelism=2),
+        SAME: same.drop("window_start", "window_end").write_stream(tmp_path / "same"),
+    }
+    for (condition, job), name in zip(jobs.items(), ("near", "same"), strict=True):
+        job.wait(120)
+        assert found(session.read_parquet(tmp_path / name)) == answer(joined(how, condition))
+
+
+def test_what_is_not_bounded_is_refused(lone: Session) -> None:
+    orders, clicks = both(lone)
+    with pytest.raises(PlanError, match=r"would keep all rows of both for ever.*join_interval"):
+        orders.join(clicks, on="k")
+    with pytest.raises(PlanError, match="leave where out"):
+        orders.join(clicks, on="k", where=col("v") > col("w"))
+    with pytest.raises(PlanError, match="leave strategy out"):
+        orders.join(clicks, on="k", strategy="broadcast")
+    mine, theirs = (frame.assign_windows("1 second") for frame in (orders, clicks))
+    with pytest.raises(PlanError, match="leave nulls_equal out"):
+        mine.join(theirs, on=["k", "window_end"], nulls_equal=True)
+    with pytest.raises(PlanError, match="can't be joined with how='cross'"):
+        orders.cross_join(clicks)
+    untimed = streams.replay(lone.read_arrow(CLICKS), "seen")
+    with pytest.raises(PlanError, match=r"\.with_watermark\("):
+        near(orders, untimed, "inner")
+    with pytest.raises(PlanError, match=r'needs a key .*by="id"'):
+        orders.join_interval(clicks, "ts", (col("seen"), "seen"))
+    for left, right, why in (
+        ("ts", ("seen", col("seen").dt.offset_by("1d")), "is not event time, earlier or later"),
+        ("ts", ("seen", "w"), '"w" is not event time of its side'),
+        ("v", ("seen", "seen"), '"v" is not event time of its side'),
+        (("ts", "ts"), ("seen", "seen"), "two ranges overlap"),
+    ):
+        with pytest.raises(PlanError, match=f"join_interval of two streams: .*{why}.*write: "):
+            orders.join_interval(clicks, left, right, by="k")
+    with pytest.raises(PlanError, match="the range ends before it begins"):
+        orders.join_interval(clicks, "ts", (col("seen"), "seen"), by="k", closed="left")
+    totals = orders.group_by("k").agg(n=count())
+    with pytest.raises(PlanError, match=r"can't take changing results.*\.changes\(\)"):
+        totals.join(clicks, on="k")
