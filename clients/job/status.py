@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
 from fabric.event_time import shown
+from fabric.plan.stream import LATE, LATE_LEFT, LATE_RIGHT
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
@@ -283,9 +284,10 @@ def html(status: pb.JobStatus) -> str:
 def say_dropped(status: pb.JobStatus, steps: Collection[str]) -> None:
     """Warn of rows that are in no result: late ones of these `steps`."""
     for count in (count for stage in status.stages for count in stage.counts):
-        if count.name == "late_rows" and count.n and count.node_path in steps:
+        tag = LATE if count.name == "late_rows" else count.name
+        if tag in (LATE, LATE_LEFT, LATE_RIGHT) and count.n and count.node_path in steps:
             _log.warning(
                 "late rows were dropped", job=status.job_id, rows=count.n, node=count.node_path,
-                hint='late="side" keeps them for .side_output("late"); a greater bound of '
+                hint=f'late="side" keeps them for .side_output("{tag}"); a greater bound of '
                 "with_watermark, or lateness=, waits for them",
             )  # fmt: skip

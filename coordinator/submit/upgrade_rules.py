@@ -101,7 +101,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         **dict.fromkeys(("function", "schema", "sides", "on_error", "timeout_us", "time"), _FREE),
         "timers": Rule(_more, "timers that are set would have nobody to call"),
     },
-    StreamJoin.WIRE: {"suffix": _FREE},
+    StreamJoin.WIRE: {"suffix": _FREE, "late": _FREE},
     Limit.WIRE: {"n": _FREE},
     Sink.WIRE: {
         **{f"target.{name}": _FREE for name in _FREE_OF_TARGETS},

@@ -34,6 +34,8 @@ HIDDEN_TYPES = {WATERMARK: pa.int64(), KIND: pa.int8()}
 BAD, LATE, ERRORS, UNREADABLE = "bad", "late", "errors", "unreadable"
 """Tags: rows without usable event time, rows behind the watermark, rows a function failed on, parts
 of files that can't be read."""
+LATE_LEFT, LATE_RIGHT = "late_left", "late_right"
+"""Tags, and counts: late rows of each side of a join."""
 UNREADABLE_SCHEMA = pa.schema(
     [("file", pa.string()), ("offset", pa.int64()), ("data", pa.binary()), ("error", pa.string())]
 )

@@ -13,11 +13,13 @@ from zlib import crc32
 from fabric.errors import PlanError
 from fabric.plan.faults import quoted
 from fabric.plan.node import Node
-from fabric.plan.nodes import Groups, SideOutput, StreamScan, Union
+from fabric.plan.nodes import Groups, SideOutput, StreamJoin, StreamScan, Union
 from fabric.plan.paths import assign_paths
 from fabric.plan.schema import schema_of
-from fabric.plan.stream import LATE, RESERVED, Stream
+from fabric.plan.stream import LATE, LATE_LEFT, LATE_RIGHT, RESERVED, Stream
 from fabric.plan.walk import postorder, walk
+
+_LATE = (LATE, LATE_LEFT, LATE_RIGHT)
 
 
 def is_endless(root: Node) -> bool:
@@ -30,9 +32,11 @@ def drops_late(root: Node) -> frozenset[str]:
     if not is_endless(root):
         return frozenset()
     steps, paths = list(walk(root)), assign_paths(root)
-    read = {id(n.input) for n in steps if isinstance(n, SideOutput) and n.tag == LATE}
+    read = {id(n.input) for n in steps if isinstance(n, SideOutput) and n.tag in _LATE}
     return frozenset(
-        paths[id(step)] for step in steps if isinstance(step, Groups) and id(step) not in read
+        paths[id(step)]
+        for step in steps
+        if isinstance(step, Groups | StreamJoin) and id(step) not in read
     )
 
 

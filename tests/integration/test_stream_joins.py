@@ -16,7 +16,9 @@ import pytest
 import fabric
 from fabric import DataFrame, Session, col, count, streams
 from fabric.errors import PlanError
+from fabric.io.readers.generator import rows as made_rows
 from tests.support.changes import Settled, settled
+from tests.support.wait import wait_until
 
 US = pa.timestamp("us", "UTC")
 HOWS = ("inner", "left", "right", "full", "semi", "anti")
@@ -142,6 +144,22 @@ def test_keys_of_other_types_are_made_alike(lone: Session, how: Any) -> None:
     assert found(twice.select("k", "ts", "v", "seen", "w")) == answer(joined(how, NEAR))
 
 
+def test_late_rows_are_told_or_read(lone: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    orders, clicks = stream(lone, ORDERS, "ts"), lone.read_arrow(CLICKS.sort_by("w"))
+    behind = streams.replay(clicks, "w").with_watermark("seen", "0 seconds")
+    made = near(orders, behind, "inner", late="side").named("near")
+    late = made.side_output("late_right").to_arrow()
+    assert 0 < late.num_rows < CLICKS.num_rows
+    assert late.schema.names == CLICKS.schema.names
+    assert "were dropped" not in capsys.readouterr().err
+    on_time = answer(joined("inner", NEAR))
+    lost = {row["w"] for row in late.to_pylist()}
+    assert found(made) == {row: n for row, n in on_time.items() if row[-1] not in lost}
+    told = capsys.readouterr().err
+    assert f"rows={late.num_rows}" in told
+    assert '.side_output("late_right")' in told
+
+
 def test_a_stream_with_itself(lone: Session) -> None:
     orders = stream(lone, ORDERS, "ts")
     pairs = orders.join_interval(orders, "ts", (col("ts") - timedelta(seconds=1), "ts"), by="k")
@@ -178,12 +196,61 @@ def test_on_two_agents(session: Session, tmp_path: Path, how: Any) -> None:
         assert found(session.read_parquet(tmp_path / name)) == answer(joined(how, condition))
 
 
+def generated(session: Session, seed: int) -> DataFrame:
+    """8 seconds of rows."""
+    return streams.generator(
+        n_rows=8_000, n_keys=20, n_splits=4, seed=seed, disorder="20 ms", rows_per_s=1_000,
+        start=datetime(2024, 5, 1, tzinfo=UTC), session=session,
+    )  # fmt: skip
+
+
+def at_once(frame: DataFrame) -> pa.Table:
+    """The same rows without waiting for them."""
+    source = frame.plan.root.source
+    n = source.n_rows // source.n_splits
+    return pa.concat_tables(
+        pa.table(made_rows(source, split, 0, n, source.start_us))
+        for split in range(source.n_splits)
+    )
+
+
+def test_on_other_numbers_of_tasks(tmp_path: Path) -> None:
+    with fabric.connect(parallelism=4) as session:
+        session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
+        sources = [generated(session, seed) for seed in (1, 2)]
+        left, right = (
+            frame.select("key", "row", "split", "ts").with_watermark("ts", "30 ms")
+            for frame in sources
+        )
+        ago = col("ts") - timedelta(milliseconds=20)
+        pairs = left.join_interval(right, (ago, "ts"), "ts", by="key", how="full")
+        job = pairs.write_stream(tmp_path / "out", name="joined", parallelism=2)
+        for parallelism in (4, 1, 3):
+            wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
+            job.rescale(parallelism, timeout_s=60)
+        job.wait(120)
+        written = session.read_parquet(tmp_path / "out").to_arrow()
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, source in zip("ab", sources, strict=True):
+            connection.register(name, at_once(source))
+        expected = connection.sql(
+            "SELECT coalesce(a.key, b.key) AS key, a.row, a.split, a.ts, b.row AS row_right, "
+            "b.split AS split_right, b.ts AS ts_right FROM a FULL JOIN b ON a.key = b.key "
+            "AND b.ts BETWEEN a.ts - INTERVAL 20 MILLISECOND AND a.ts"
+        )
+        assert settled(written.to_batches()) == settled(expected.to_arrow_table().to_batches())
+    assert min(written[name].null_count for name in ("row", "row_right")) > 0
+
+
 def test_what_is_not_bounded_is_refused(lone: Session) -> None:
     orders, clicks = both(lone)
     with pytest.raises(PlanError, match=r"would keep all rows of both for ever.*join_interval"):
         orders.join(clicks, on="k")
     with pytest.raises(PlanError, match="leave where out"):
         orders.join(clicks, on="k", where=col("v") > col("w"))
+    with pytest.raises(PlanError, match="leave late out"):
+        orders.join(lone.read_arrow(CLICKS), on="k", late="side")
     with pytest.raises(PlanError, match="leave strategy out"):
         orders.join(clicks, on="k", strategy="broadcast")
     mine, theirs = (frame.assign_windows("1 second") for frame in (orders, clicks))

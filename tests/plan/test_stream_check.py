@@ -150,6 +150,8 @@ REFUSED: list[tuple[Node, str]] = [
     # ---- sides
     (SideOutput(HOURLY, "late"), 'no side output "late"; it has none, .* it says late="side"'),
     (SideOutput(replace(HOURLY, late="side"), "lat"), r'write: \.side_output\("late"\)'),
+    (SideOutput(NEAR, "late_left"), r'it has none, \.join_interval\(…, late="side"\) makes it'),
+    (SideOutput(replace(NEAR, late="side"), "late"), r'write: \.side_output\("late_'),
     (SideOutput(SCAN, "late"), "it has none"),
     (SideOutput(TIMED, "bad"), 'on_bad="side"'),
     # ---- rows with an end

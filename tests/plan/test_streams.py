@@ -174,9 +174,9 @@ STEPS: list[tuple[Node, str]] = [
     (SideOutput(replace(HOURLY, late="side"), "late"), '.side_output("late")'),
     (LookupJoin(TIMED, TABLE, (K,), (K,), "left", "_t"),
      '.join(other, on="k", how="left", suffix="_t")'),
-    (StreamJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", -SECOND, 0, "left", "_t"),
+    (StreamJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", -SECOND, 0, "left", "_t", "side"),
      '.join_interval(other, (col("ts") - datetime.timedelta(seconds=1), "ts"), "ts", by="k", '
-     'how="left", suffix="_t")'),
+     'how="left", suffix="_t", late="side")'),
     (StreamJoin(HOURLY, HOURLY, (K, Column("window_end")), (K, Column("window_end")), "window_end",
                 "window_end", how="semi"),
      '.join(other, on=["k", "window_end"], how="semi")'),

@@ -32,10 +32,10 @@ _STEADY = ("microsecond", "millisecond", "second", "minute", "hour")
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def of_streams(join: nodes.Join) -> nodes.LookupJoin | nodes.StreamJoin | None:
+def of_streams(join: nodes.Join, late: nodes.Late) -> nodes.LookupJoin | nodes.StreamJoin | None:
     """What `join` is where its left side is a stream; None where it is refused, or no stream's."""
-    if are_streams(join):
-        return _by_windows(join)
+    if are_streams(join, late):
+        return _by_windows(join, late)
     how = _LOOKUPS.get(join.how)
     if how is None or join.condition is not None or not join.left_keys:
         return None
@@ -46,12 +46,15 @@ def of_streams(join: nodes.Join) -> nodes.LookupJoin | nodes.StreamJoin | None:
     )  # fmt: skip
 
 
-def are_streams(join: nodes.Join) -> bool:
-    """Whether both sides are endless."""
-    return stream_of(join.left) is not None and stream_of(join.right) is not None
+def are_streams(join: nodes.Join, late: nodes.Late) -> bool:
+    """Whether both sides are endless; no other join has late rows."""
+    found = stream_of(join.left) is not None and stream_of(join.right) is not None
+    if not found and late != "drop":
+        raise PlanError("only a join of two streams has late rows; leave late out")
+    return found
 
 
-def _by_windows(join: nodes.Join) -> nodes.StreamJoin:
+def _by_windows(join: nodes.Join, late: nodes.Late) -> nodes.StreamJoin:
     """The join of two streams of which a pair of keys is the end of a window on both sides."""
     left, right = _both(join)
     if join.condition is not None:
@@ -64,12 +67,12 @@ def _by_windows(join: nodes.Join) -> nodes.StreamJoin:
             isinstance(mine, plan.Column) and mine.name in left.ends
             and isinstance(theirs, plan.Column) and theirs.name in right.ends
         ):  # fmt: skip
-            return _made(join, (mine.name, theirs.name), (0, 0))
+            return _made(join, (mine.name, theirs.name), (0, 0), late)
     raise two_streams(left, right)
 
 
 def by_interval(
-    join: nodes.Join, left: PointOrRange, right: PointOrRange, closed: str
+    join: nodes.Join, left: PointOrRange, right: PointOrRange, closed: str, late: nodes.Late
 ) -> nodes.StreamJoin:
     """The join of two streams by a point and a range around it, both of event time."""
     streams = _both(join)
@@ -96,7 +99,7 @@ def by_interval(
     # start <= point - time <= end, where the time is that of the side with the range
     of_left = len(sides[0]) == 2
     bounds = (start - point, end - point) if of_left else (point - end, point - start)
-    return _made(join, (times[0], times[1]), bounds)
+    return _made(join, (times[0], times[1]), bounds, late)
 
 
 def _both(join: nodes.Join) -> tuple[Stream, Stream]:
@@ -120,11 +123,13 @@ def _both(join: nodes.Join) -> tuple[Stream, Stream]:
     return left, right
 
 
-def _made(join: nodes.Join, times: tuple[str, str], bounds: tuple[int, int]) -> nodes.StreamJoin:
+def _made(
+    join: nodes.Join, times: tuple[str, str], bounds: tuple[int, int], late: nodes.Late
+) -> nodes.StreamJoin:
     assert join.how != "cross"
     return nodes.StreamJoin(
         join.left, join.right, join.left_keys, join.right_keys, *times, *bounds, join.how,
-        join.suffix,
+        join.suffix, late,
     )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ class JoinVerbs(Verbs):
         suffix: str = "_right",
         strategy: nodes.JoinStrategy = "auto",
         nulls_equal: bool = False,
+        late: nodes.Late = "drop",
     ) -> Self:
         """Rows of both sides with equal keys; null keys match nothing.
 
@@ -69,7 +70,7 @@ class JoinVerbs(Verbs):
 
         A stream can be joined with a table (inner, left, semi, anti): the table is read whole
         before the stream begins. Two streams can be joined where the end of a window is a key on
-        both sides, or with `join_interval`: `docs/joins.md`.
+        both sides, or with `join_interval`, which says what `late` is: `docs/joins.md`.
 
         Examples
         --------
@@ -98,7 +99,7 @@ class JoinVerbs(Verbs):
         elif given or (condition is None and kind != "cross"):
             left, right = args.join_keys(on, left_on, right_on)
         node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
-        if (streaming := of_streams(node)) is not None:
+        if (streaming := of_streams(node, late)) is not None:
             if nulls_equal:
                 raise PlanError("join: a stream finds no rows by null keys; leave nulls_equal out")
             return self._with((other,), streaming)
@@ -197,6 +198,7 @@ class JoinVerbs(Verbs):
         closed: Closed = "both",
         how: args.JoinName = "inner",
         suffix: str = "_right",
+        late: nodes.Late = "drop",
     ) -> Self:
         """Rows whose point lies in the other's range, or whose ranges overlap.
 
@@ -211,7 +213,8 @@ class JoinVerbs(Verbs):
 
         Of two streams one side is event time, and the other a pair of the other's event time with
         durations added: ``("ts", (col("at"), col("at") + timedelta(minutes=5)))``. Rows wait as
-        long as partners may come.
+        long as partners may come. Late rows are counted, and with ``late="side"`` are those of
+        ``.side_output("late_left")`` and ``.side_output("late_right")``.
 
         Examples
         --------
@@ -229,8 +232,8 @@ class JoinVerbs(Verbs):
             self._node, other._node, mine, theirs, args.join_how(how), suffix,
             path="join_interval_*",
         )  # fmt: skip
-        if are_streams(node):
-            return self._with((other,), by_interval(node, left, right, closed))
+        if are_streams(node, late):
+            return self._with((other,), by_interval(node, left, right, closed, late))
         condition = interval_condition(node, left, right, closed)
         return self._with((other,), replace(node, condition=condition))
 

@@ -73,18 +73,20 @@ def plan_stream_join(draft: Draft, node: StreamJoin, left: Flow, right: Flow, n:
 def _side_of_join(
     draft: Draft, flow: Flow, keys: tuple[Expr, ...], n: int, *, at: tuple[str, str]
 ) -> Flow:
-    """The rows of a side by its keys. Where they are together already, rows that were in flight
-    over an exchange of an earlier parallelism come in by a step that has this side alone."""
+    """The rows of a side by its keys, through a step that has this side alone.
+
+    Where an exchange is gone, because there is one task now, rows that were in flight over it come
+    in by that step: the join could not tell sides with the same columns apart. It is there in any
+    number of tasks, so that a plan has the same steps in all.
+    """
     refuse_broadcast(flow)
     schema = schema_of(flow.node)
     types = [type_of(key, schema) for key in keys]
     asked = tuple(zip(map(output_name, keys), types, strict=True))
-    if flow.n == n and (n == 1 or flow.keys == asked):
-        columns = tuple(map(Column, schema.names))
-        whole = Select(flow.node, columns, path="/".join(at))
-        return replace(flow, node=whole, flexible=False)
-    sent = hash_by(draft, flow, keys, types, n, at=at[0], name=f"{at[1]}/exchange")
-    return replace(sent, flexible=False)
+    if flow.n != n or (n > 1 and flow.keys != asked):
+        flow = hash_by(draft, flow, keys, types, n, at=at[0], name=f"{at[1]}/exchange")
+    whole = Select(flow.node, tuple(map(Column, schema.names)), path="/".join(at))
+    return replace(flow, node=whole, flexible=False)
 
 
 def plan_side(draft: Draft, step: Node, flow: Flow, *, tag: str, path: str) -> Flow:

@@ -39,14 +39,17 @@ from fabric.operators.streams.columns import (
     shown,
 )
 from fabric.operators.streams.group_values import Numbers
+from fabric.operators.streams.lifetime import LateRows
 from fabric.plan.expr import Expr, output_name
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import StreamJoin
 from fabric.plan.nodes.join import JoinColumn, output_columns
+from fabric.plan.stream import LATE_LEFT, LATE_RIGHT
 from fabric.state.backend import Snapshot, SnapshotReader
 
 LEFT, RIGHT = 0, 1
 _NAMES = ("left", "right")
+_LATE = (LATE_LEFT, LATE_RIGHT)
 _WATERMARK = "watermark"
 _PAIRS_MAX = 1 << 18
 """Pairs of equal keys that are looked at in one go, unless one row has more."""
@@ -67,9 +70,9 @@ class StreamJoinOperator(Operator):
         self._columns = output_columns(node.as_join, left, right)
         self._sides = (
             _Side(left, node.left_keys, node.left_time, self._read(LEFT), node.upper_us,
-                  tells=node.how in _WAITING[LEFT]),
+                  tells=node.how in _WAITING[LEFT], aside=node.late == "side"),
             _Side(right, node.right_keys, node.right_time, self._read(RIGHT), -node.lower_us,
-                  tells=node.how in _WAITING[RIGHT]),
+                  tells=node.how in _WAITING[RIGHT], aside=node.late == "side"),
         )  # fmt: skip
         holds = {"right": -node.lower_us, "full": max(node.upper_us, -node.lower_us)}
         self._held_us = max(0, holds.get(node.how, node.upper_us))
@@ -90,7 +93,12 @@ class StreamJoinOperator(Operator):
 
     def counts(self) -> dict[str, int]:
         """How many rows of each side were late."""
-        return {f"late_{n}": side.n_late for n, side in zip(_NAMES, self._sides, strict=True)}
+        return {tag: side.late.n_rows for tag, side in zip(_LATE, self._sides, strict=True)}
+
+    def take_side(self) -> dict[str, Batches]:
+        """Late rows of each side."""
+        sides = zip(_LATE, self._sides, strict=True)
+        return {tag: rows for tag, side in sides for rows in side.late.take().values()}
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """The rows of both sides that wait for partners."""
@@ -210,9 +218,9 @@ class _Side:
 
     def __init__(
         self, source: pa.Schema, keys: Sequence[Expr], time: str, read: set[str], reach_us: int,
-        *, tells: bool,
+        *, tells: bool, aside: bool,
     ) -> None:  # fmt: skip
-        self.tells, self.n_late = tells, 0
+        self.tells, self.late = tells, LateRows(aside=aside)
         self._keys = [output_name(key) for key in keys]
         self._time, self._reach_us = time, reach_us
         wanted = {*read, *self._keys, time}
@@ -235,7 +243,7 @@ class _Side:
         rows = only(batch, self._kept.names)
         if not late.any():
             return rows, times
-        self.n_late += int(np.count_nonzero(late))
+        self.late.put(batch, late)
         return rows_of(rows, ~late), times[~late]
 
     def probe(self, other: _Side, rows: pa.RecordBatch, begin: int) -> tuple[Ints, _Places, int]:

@@ -16,10 +16,11 @@ from fabric.plan.expr import Call, Column, Expr
 from fabric.plan.expr import Literal as Constant
 from fabric.plan.faults import quoted
 from fabric.plan.node import Columns, Names, Node, Role
+from fabric.plan.nodes.groups import Late
 from fabric.plan.nodes.join import Join, join_columns, output_columns
 from fabric.plan.python import column_text, expr_text, one_or_list
 from fabric.plan.schema import schema_of
-from fabric.plan.stream import Stream, two_streams
+from fabric.plan.stream import LATE_LEFT, LATE_RIGHT, Stream, two_streams
 from fabric.plan.types import is_nested, plain
 
 StreamJoinHow = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -30,7 +31,8 @@ class StreamJoin(Node):
     """Pairs of rows with equal keys and ``left.time + lower <= right.time <= left.time + upper``.
 
     `left_time` and `right_time` are event time, or ends of windows, of their sides. Columns as in
-    `Join`. A row is kept until event time says that no partner can come any more.
+    `Join`. A row is kept until event time says that no partner can come any more. `late` rows are
+    dropped and counted, or put out aside.
     """
 
     left: Node
@@ -43,6 +45,7 @@ class StreamJoin(Node):
     upper_us: int = 0
     how: StreamJoinHow = "inner"
     suffix: str = "_right"
+    late: Late = "drop"
 
     WIRE: ClassVar[str] = "stream_join"
     EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys")
@@ -50,7 +53,10 @@ class StreamJoin(Node):
     OF_STREAM: ClassVar[bool] = True
     N_INPUTS: ClassVar[int | None] = 2
     ROLE: ClassVar[Role] = "combine"
-    CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {"how": get_args(StreamJoinHow)}
+    CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "how": get_args(StreamJoinHow),
+        "late": get_args(Late),
+    }
     BOUNDS: ClassVar[Mapping[str, float]] = dict.fromkeys(("lower_us", "upper_us"), DURATION_US_MAX)
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
         "a join by event time", "write: .join_interval(other, …)",
@@ -110,6 +116,13 @@ class StreamJoin(Node):
             )
         return columns
 
+    def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
+        """Late rows of each side, if they go aside."""
+        if self.late != "side":
+            return {}
+        sides = zip((LATE_LEFT, LATE_RIGHT), self.children, strict=True)
+        return {tag: pa.schema(visible(schema_of(side))) for tag, side in sides}
+
     def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
         """See `Join.needs`; and the times."""
         left, right = self.as_join.needs(wanted, *inputs)
@@ -149,6 +162,7 @@ class StreamJoin(Node):
         same = self.left_keys == self.right_keys
         rest = [f'how="{self.how}"'] if self.how != "inner" else []
         rest += [f"suffix={quoted(self.suffix)}"] if self.suffix != "_right" else []
+        rest += [f'late="{self.late}"'] if self.late != "drop" else []
         if self._is_by_keys():
             by = [f"on={keys[0]}"] if same else [f"left_on={keys[0]}", f"right_on={keys[1]}"]
             return f".join({', '.join(['other', *by, *rest])})"

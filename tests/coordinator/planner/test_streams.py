@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fabric.config import CheckpointConfig
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.finish import by_name
+from fabric.coordinator.planner.node_records import node_records
 from fabric.coordinator.planner.picture import explain, joined
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph, graph_text
@@ -21,7 +22,7 @@ from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
 from fabric.plan.event_windows import Global, Tumbling
-from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, SortKey
+from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, SortKey, output_name
 from fabric.plan.nodes import (
     Aggregate,
     AssignWindows,
@@ -129,6 +130,14 @@ def _check_stage(root: Node) -> None:
                 assert all(isinstance(key, Column) for key in keys)
             case TopN(keys=keys, by=by):
                 assert all(isinstance(key, Column) for key in (*keys, *(b.input for b in by)))
+            case StreamJoin(left_time=mine, right_time=theirs):
+                sides = (node.left, node.left_keys, mine), (node.right, node.right_keys, theirs)
+                types = []
+                for side, keys, time in sides:
+                    columns = schema_of(side)
+                    assert time in columns.names
+                    types.append([columns.field(output_name(key)).type for key in keys])
+                assert types[0] == types[1]
             case LookupJoin(left_keys=left, right_keys=right):
                 assert all(isinstance(key, Column) for key in (*left, *right))
             case Watermark(input=source):
@@ -336,6 +345,7 @@ def test_in_one_task_each_side_of_a_join_is_a_step_of_its_own() -> None:
         edge = next(e for e in plan(Sink(NEAR, OUT)).edges if e.path == f"near/{side}/exchange")
         assert isinstance(step, Select)
         assert schema_of(step.input) == edge.schema
+    assert node_records(graph) == node_records(plan(Sink(NEAR, OUT)))  # so it may be rescaled
 
 
 def test_ends_of_windows_and_keys_of_other_types_are_columns_below_a_join() -> None:

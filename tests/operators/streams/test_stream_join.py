@@ -1,5 +1,6 @@
 """Rows of two streams near each other in time, against DuckDB's joins of the same rows."""
 
+from dataclasses import replace
 from itertools import groupby
 
 import duckdb
@@ -200,7 +201,7 @@ def test_the_watermark_that_leaves_is_as_far_back_as_rows_may_be(how, bounds, le
 def test_late_rows_are_counted_by_side_and_meet_nobody():
     schemas = [schema.append(pa.field(WATERMARK, pa.int64())) for schema in SCHEMAS]
     sources = [StageInput(side, schemas[side]) for side in (LEFT, RIGHT)]
-    node = node_of("full", (-5, 5), sources)
+    node = replace(node_of("full", (-5, 5), sources), late="side")
 
     def rows(side, *given):
         batch = batch_of(side, [row[:2] for row in given])
@@ -227,6 +228,14 @@ def test_late_rows_are_counted_by_side_and_meet_nobody():
         ).to_pylist()
     ]
     assert sorted(times) == [(1, 10, 12), (2, 12, 14)]
+    aside = {tag: [row for batch in rows for row in batch.to_pylist()]
+             for tag, rows in out.sides.items()}  # fmt: skip
+    assert {tag: len(rows) for tag, rows in aside.items()} == {"late_left": 1, "late_right": 2}
+    assert all(
+        batch.schema.equals(SCHEMAS[tag == "late_right"])
+        for tag, rows in out.sides.items()
+        for batch in rows
+    )
     assert made[0].counts() == {"late_left": 1, "late_right": 2}
     assert WATERMARK not in out.rows[0].schema.names
 

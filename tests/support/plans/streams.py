@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, replace
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
@@ -43,6 +43,8 @@ from fabric.plan.nodes import (
     Sink,
     StateField,
     StreamAggregate,
+    StreamJoin,
+    StreamJoinHow,
     StreamScan,
     Union,
     Watermark,
@@ -115,7 +117,7 @@ def _step(rng: Random, node: Node) -> Node:
         kinds += [_looked_up, _processed, _grouped, _counted]
         kinds += map(_grouped_as, GROUPS)
         if stream.time:
-            kinds += [_windowed, _windowed, _assigned, _united]
+            kinds += [_windowed, _windowed, _assigned, _united, _joined]
     made = rng.choice(kinds)(rng, node)
     return made if set(schema_of(made).names) >= {"k"} else node
 
@@ -147,6 +149,20 @@ def _looked_up(rng: Random, node: Node) -> Node:
     hows: tuple[LookupHow, ...] = ("inner", "left", "semi", "anti")
     suffix = free_name("_right", [name.removeprefix("name") for name in schema_of(node).names])
     return LookupJoin(node, TABLE, (Column("k"),), (Column("k"),), rng.choice(hows), suffix)
+
+
+def _joined(rng: Random, node: Node) -> Node:
+    stream = stream_of(node)
+    assert stream is not None
+    names = schema_of(node).names
+    at = free_name("at", names)
+    other = Select(_source(rng), (Column("k"), Alias(Column("ts"), at)))
+    low = rng.randint(-9, 9) * _SECOND
+    high, time = low + rng.randint(0, 9) * _SECOND, rng.choice([stream.time, *sorted(stream.ends)])
+    return StreamJoin(
+        node, other, (Column("k"),), (Column("k"),), time, at, low, high,
+        rng.choice(get_args(StreamJoinHow)), late=rng.choice(["drop", "side"]),
+    )  # fmt: skip
 
 
 def _keys(rng: Random, node: Node) -> tuple[Expr, ...]:
