@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from time import sleep
 from typing import Any
 
 import duckdb
@@ -17,6 +18,7 @@ import fabric
 from fabric import DataFrame, Session, col, count, streams
 from fabric.errors import PlanError
 from fabric.io.readers.generator import rows as made_rows
+from tests.integration.test_unaligned_checkpoints import wait_for_rows_in_flight
 from tests.support.changes import Settled, settled
 from tests.support.wait import wait_until
 
@@ -196,10 +198,9 @@ def test_on_two_agents(session: Session, tmp_path: Path, how: Any) -> None:
         assert found(session.read_parquet(tmp_path / name)) == answer(joined(how, condition))
 
 
-def generated(session: Session, seed: int) -> DataFrame:
-    """8 seconds of rows."""
+def generated(session: Session, seed: int, rows_per_s: int = 1_000) -> DataFrame:
     return streams.generator(
-        n_rows=8_000, n_keys=20, n_splits=4, seed=seed, disorder="20 ms", rows_per_s=1_000,
+        n_rows=8_000, n_keys=20, n_splits=4, seed=seed, disorder="20 ms", rows_per_s=rows_per_s,
         start=datetime(2024, 5, 1, tzinfo=UTC), session=session,
     )  # fmt: skip
 
@@ -214,33 +215,63 @@ def at_once(frame: DataFrame) -> pa.Table:
     )
 
 
-def test_on_other_numbers_of_tasks(tmp_path: Path) -> None:
-    with fabric.connect(parallelism=4) as session:
-        session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
-        sources = [generated(session, seed) for seed in (1, 2)]
-        left, right = (
-            frame.select("key", "row", "split", "ts").with_watermark("ts", "30 ms")
-            for frame in sources
-        )
-        ago = col("ts") - timedelta(milliseconds=20)
-        pairs = left.join_interval(right, (ago, "ts"), "ts", by="key", how="full")
-        job = pairs.write_stream(tmp_path / "out", name="joined", parallelism=2)
-        for parallelism in (4, 1, 3):
-            wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
-            job.rescale(parallelism, timeout_s=60)
-        job.wait(120)
-        written = session.read_parquet(tmp_path / "out").to_arrow()
+def pairs_of(sources: list[DataFrame], how: Any, ms: int) -> DataFrame:
+    """Both sides have the same columns."""
+    left, right = (
+        frame.select("key", "row", "split", "ts").with_watermark("ts", "30 ms") for frame in sources
+    )
+    ago = col("ts") - timedelta(milliseconds=ms)
+    return left.join_interval(right, (ago, "ts"), "ts", by="key", how=how)
+
+
+def answer_of_pairs(sources: list[DataFrame], how: str, ms: int) -> Settled:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for name, source in zip("ab", sources, strict=True):
             connection.register(name, at_once(source))
         expected = connection.sql(
             "SELECT coalesce(a.key, b.key) AS key, a.row, a.split, a.ts, b.row AS row_right, "
-            "b.split AS split_right, b.ts AS ts_right FROM a FULL JOIN b ON a.key = b.key "
-            "AND b.ts BETWEEN a.ts - INTERVAL 20 MILLISECOND AND a.ts"
+            f"b.split AS split_right, b.ts AS ts_right FROM a {how} JOIN b ON a.key = b.key "
+            f"AND b.ts BETWEEN a.ts - INTERVAL {ms} MILLISECOND AND a.ts"
         )
-        assert settled(written.to_batches()) == settled(expected.to_arrow_table().to_batches())
+        return settled(expected.to_arrow_table().to_batches())
+
+
+def test_on_other_numbers_of_tasks(tmp_path: Path) -> None:
+    with fabric.connect(parallelism=4) as session:
+        session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
+        sources = [generated(session, seed) for seed in (1, 2)]
+        pairs = pairs_of(sources, "full", 20)
+        job = pairs.write_stream(tmp_path / "out", name="joined", parallelism=2)
+        for parallelism in (4, 1, 3):
+            wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
+            job.rescale(parallelism, timeout_s=60)
+        job.wait(120)
+        written = session.read_parquet(tmp_path / "out").to_arrow()
+    assert settled(written.to_batches()) == answer_of_pairs(sources, "full", 20)
     assert min(written[name].null_count for name in ("row", "row_right")) > 0
+
+
+def test_rows_in_flight_stay_on_their_side(tmp_path: Path) -> None:
+    class Slow(fabric.Process):
+        """In the same task as the join, so that rows wait before that."""
+
+        def on_batch(
+            self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch
+        ) -> pa.RecordBatch:
+            sleep(rows.num_rows / 700)
+            return rows
+
+    with fabric.connect(parallelism=4) as session:
+        session.checkpoints(interval_s=0.3, unaligned_after_s=0, folder=tmp_path / "checkpoints")
+        sources = [generated(session, seed, rows_per_s=4_000) for seed in (1, 2)]
+        pairs = pairs_of(sources, "left", 5)
+        slow = pairs.process(Slow(), keys="key", schema=pairs.schema)
+        job = slow.write_stream(tmp_path / "out", parallelism=2)
+        wait_for_rows_in_flight(job)
+        job.rescale(1, timeout_s=60).wait(120)  # there is no exchange any more
+        written = session.read_parquet(tmp_path / "out").to_arrow()
+    assert settled(written.to_batches()) == answer_of_pairs(sources, "left", 5)
 
 
 def test_what_is_not_bounded_is_refused(lone: Session) -> None:
