@@ -23,7 +23,7 @@ from fabric.control import control_pb2 as pb
 from fabric.errors import DataError
 from fabric.operators.snapshots import key_groups
 from fabric.plan.expr import Alias, Column
-from fabric.plan.nodes import Deduplicate, Filter, Select, StageInput
+from fabric.plan.nodes import Deduplicate, Filter, Select, StageInput, StreamJoin
 
 JOB = "job-1"
 SCHEMA = pa.schema([("v", pa.int64())])
@@ -176,6 +176,16 @@ def test_rows_into_a_step_below_a_keyed_one_are_dealt_out_by_its_keys(
     for task in range(2):
         found = restored(storage, tasks, [], steps, task=(task, 2))
         assert into(found) == [("few", [value for value in values if now[value] == task])]
+
+
+def test_rows_into_a_side_of_a_join_go_by_the_keys_of_that_side() -> None:
+    left, right = (
+        Select(StageInput(number, SCHEMA, path="in"), (Alias(Column("v"), name),), path=f"j/{side}")
+        for number, (name, side) in enumerate([("a", "left"), ("b", "right")])
+    )
+    keys = (Column("a"),), (Column("b"),)
+    join = StreamJoin(left, right, *keys, "a", "b", 0, 0, path="j")
+    assert steps_of(join) == {"j/left": ("v",), "j/right": ("v",), "j": ()}
 
 
 def test_rows_that_an_earlier_release_wrote_have_the_step_in_their_path(

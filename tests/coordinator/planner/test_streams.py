@@ -17,7 +17,7 @@ from fabric.coordinator.planner.finish import by_name
 from fabric.coordinator.planner.node_records import node_records
 from fabric.coordinator.planner.picture import explain, joined
 from fabric.coordinator.planner.planner import plan_stages
-from fabric.coordinator.planner.stages import StageGraph, graph_text
+from fabric.coordinator.planner.stages import StageGraph, graph_text, steps_after
 from fabric.errors import PlanError
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
@@ -330,7 +330,8 @@ def test_both_sides_of_a_join_come_by_their_keys_with_their_watermarks() -> None
         assert (edge.kind, edge.keys, edge.n_partitions) == ("hash", ("k",), 2)
         assert WATERMARK in edge.schema.names
     assert len({edge.consumer for edge in edges.values()}) == 1
-    assert may_skip_alignment(graph)
+    readers = {edge.path: steps_after(graph, edge) for edge in edges.values()}
+    assert readers == {"near/left/exchange": ("near/left",), "near/right/exchange": ("near/right",)}
     counted = StreamAggregate(NEAR, (K,), COUNT, WINDOW, "ts")
     assert len(plan(Sink(counted, OUT)).edges) == len(graph.edges)  # keys are together already
 
