@@ -214,7 +214,7 @@ class _Matching:
             if new.kind == old.kind:
                 self._pair(old.path, new.path)
             else:
-                del self._old[old.path]
+                del self._old[old.path], self._new[old.path]  # its name goes to no other state
                 self._refused[old.path] = (
                     f"it was a {old.kind}, {old.text}, and is a {new.kind}; {_drop_line(old.path)}"
                 )

@@ -131,6 +131,20 @@ def test_what_is_ambiguous_is_refused(
             assert f'drop=["{node.path}"] leaves what it has kept behind' in change.why
 
 
+def test_a_name_that_is_of_another_kind_now_takes_no_other_state() -> None:
+    """It did, until its own state was dropped: then the state beside it went elsewhere."""
+    late = (("late", "side"), ("lateness_us", "0"), ("n", "1"))
+    old = (
+        NodeRecord("c", "deduplicate", "first", True, ("k: int64",), "k: int64", late),
+        NodeRecord("top_n_1", "top_n", "top", False, ("k: int64",), "k: int64", late),
+    )
+    drops = (("late", "drop"), *late[1:])
+    new = (replace(old[1], path="c", named=True), replace(old[1], parts=drops))
+    kept = {"top_n_1": "top_n_1"}
+    assert pairs(upgrade(manifest_of(old), new, {})) == kept
+    assert pairs(upgrade(manifest_of(old), new, {}, drop=["c"])) == kept
+
+
 def fit(node: NodeRecord) -> object:
     parts = tuple(part for part in node.parts if part[0] != "late")
     return node.kind, node.keys, node.schema, parts
