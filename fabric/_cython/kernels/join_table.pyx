@@ -79,7 +79,8 @@ cdef class JoinTable:
     --------
     >>> import pyarrow as pa
     >>> table = JoinTable(pa.schema([("k", pa.int64()), ("v", pa.string())]), ["k"])
-    >>> table.insert(pa.record_batch({"k": [1, 2, 1], "v": ["a", "b", "c"]}))
+    >>> table.insert(pa.record_batch({"k": [1, 2, 1], "v": ["a", "b", "c"]})).tolist()
+    [0, 1, 2]
     >>> rows, places, end = table.probe([pa.array([3, 1, 2])])
     >>> rows.tolist(), table.take(places)["v"].to_pylist(), end
     ([1, 1, 2], ['a', 'c', 'b'], 3)
