@@ -191,8 +191,8 @@ class BatchSize:
     65536
     """
 
-    def __init__(self, rows: int = ROWS_MAX) -> None:
-        self.rows = rows
+    def __init__(self, rows: int | None = None) -> None:
+        self.rows = ROWS_MAX if rows is None else rows
         self._costs = RoundCosts()
 
     def took(self, n_rows: int, seconds: float) -> None:
