@@ -5,7 +5,7 @@ One job: what a user does with a running plan. A handle holds no rows; dropping 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -37,9 +37,9 @@ class Job(StreamVerbs):
     """
 
     def __init__(
-        self, session: JobHost, status: pb.JobStatus, drops_late: frozenset[str] = frozenset()
+        self, session: JobHost, status: pb.JobStatus, drops_late: Collection[tuple[str, str]] = ()
     ) -> None:
-        """`drops_late` are the paths of steps whose late rows nobody reads."""
+        """`drops_late`: paths of steps, and tags, of late rows that nobody reads."""
         self.session = session
         self._status = status
         self._drops_late = drops_late
@@ -356,8 +356,8 @@ class Job(StreamVerbs):
         """Itself when finished, else the error it ended with."""
         status = self._status
         if status.state in (pb.JOB_FINISHED, pb.JOB_RELEASED):
-            steps, self._drops_late = self._drops_late, frozenset()
-            say_dropped(status, steps)  # once
+            dropped, self._drops_late = self._drops_late, ()
+            say_dropped(status, dropped)  # once
             return self
         if status.HasField("error"):
             raise from_detail(status.error).at(job=self.id)

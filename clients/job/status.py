@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
 from fabric.event_time import shown
-from fabric.plan.stream import LATE, LATE_LEFT, LATE_RIGHT
+from fabric.plan.stream import LATE
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
@@ -281,13 +281,14 @@ def html(status: pb.JobStatus) -> str:
     return f"<div><b>{escape(headline(status))}</b><table>{head}{rows}</table></div>"
 
 
-def say_dropped(status: pb.JobStatus, steps: Collection[str]) -> None:
-    """Warn of rows that are in no result: late ones of these `steps`."""
+def say_dropped(status: pb.JobStatus, dropped: Collection[tuple[str, str]]) -> None:
+    """Warn of rows that are in no result: late ones, by the paths of steps and tags `dropped`."""
     for count in (count for stage in status.stages for count in stage.counts):
         tag = LATE if count.name == "late_rows" else count.name
-        if tag in (LATE, LATE_LEFT, LATE_RIGHT) and count.n and count.node_path in steps:
+        if count.n and (count.node_path, tag) in dropped:
+            waits = "with_watermark, or lateness=, waits" if tag == LATE else "with_watermark waits"
             _log.warning(
                 "late rows were dropped", job=status.job_id, rows=count.n, node=count.node_path,
                 hint=f'late="side" keeps them for .side_output("{tag}"); a greater bound of '
-                "with_watermark, or lateness=, waits for them",
+                f"{waits} for them",
             )  # fmt: skip

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -75,8 +75,8 @@ class Packed:
     """A snapshot of tables, made when they are written, and of facts."""
 
     tables: Mapping[str, Callable[[], Rows]]
-    facts: Facts = field(default_factory=dict)
-    n_rows: int = 0
+    facts: Facts
+    n_rows: int
     """Rows of state by key."""
 
     def write(self, out: SnapshotWriter) -> int:

@@ -19,25 +19,30 @@ from fabric.plan.schema import schema_of
 from fabric.plan.stream import LATE, LATE_LEFT, LATE_RIGHT, RESERVED, Stream
 from fabric.plan.walk import postorder, walk
 
-_LATE = (LATE, LATE_LEFT, LATE_RIGHT)
-
 
 def is_endless(root: Node) -> bool:
     """Whether a stream is read anywhere in the plan."""
     return any(isinstance(node, StreamScan) for node in walk(root))
 
 
-def drops_late(root: Node) -> frozenset[str]:
-    """The paths of the steps whose late rows nobody reads: they are counted, and gone."""
+def drops_late(root: Node) -> frozenset[tuple[str, str]]:
+    """Steps by path, and tags, of the late rows that nobody reads: they are counted, and gone."""
     if not is_endless(root):
         return frozenset()
     steps, paths = list(walk(root)), assign_paths(root)
-    read = {id(n.input) for n in steps if isinstance(n, SideOutput) and n.tag in _LATE}
+    read = {(id(step.input), step.tag) for step in steps if isinstance(step, SideOutput)}
     return frozenset(
-        paths[id(step)]
+        (paths[id(step)], tag)
         for step in steps
-        if isinstance(step, Groups | StreamJoin) and id(step) not in read
+        for tag in _late_tags(step)
+        if (id(step), tag) not in read
     )
+
+
+def _late_tags(step: Node) -> tuple[str, ...]:
+    if isinstance(step, StreamJoin):
+        return LATE_LEFT, LATE_RIGHT
+    return (LATE,) if isinstance(step, Groups) else ()
 
 
 def never_ends(root: Node) -> bool:

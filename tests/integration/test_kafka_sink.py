@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -28,13 +27,12 @@ from fabric.errors import (
     PlanError,
 )
 from fabric.io.readers import stream_schema
-from fabric.object_store import Bucket
 from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GeneratorStream
 from fabric.plan.targets import Guarantee, KafkaTarget
 from tests.services.kafka import SharedBroker, kafka_broker, own_broker
 from tests.services.sasl import PASSWORD, sasl_broker
-from tests.services.versitygw import environment, object_store
+from tests.support.buckets import keys, url_of
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until
 
@@ -95,17 +93,12 @@ def published(fabric: EmbeddedFabric, job: str) -> int:
 
 
 @pytest.fixture
-def in_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedFabric]:
+def in_store(bucket: Path) -> Iterator[EmbeddedFabric]:
     """Its checkpoints, and what sinks have staged, lie in an object store."""
-    address, buckets = object_store()
-    for name, value in environment(address).items():
-        monkeypatch.setenv(name, value)
-    name = f"b{uuid.uuid4().hex[:12]}"
-    (buckets / name).mkdir()
-    checkpoint = CheckpointConfig(folder=f"s3://{name}/streams", interval_s=0.3)
+    checkpoint = CheckpointConfig(folder=url_of(bucket, "streams"), interval_s=0.3)
     with embedded_pair(3, slots=4, config=CoordinatorConfig(checkpoint=checkpoint)) as made:
         yield made
-    left = [key for key in Bucket(f"s3://{name}").sizes("") if "/sinks/" in key]
+    left = [key for key in keys(bucket) if "/sinks/" in key]
     assert left == [], "records that are published, or never will be, are gone"
 
 

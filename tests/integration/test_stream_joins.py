@@ -160,6 +160,8 @@ def test_late_rows_are_told_or_read(lone: Session, capsys: pytest.CaptureFixture
     told = capsys.readouterr().err
     assert f"rows={late.num_rows}" in told
     assert '.side_output("late_right")' in told
+    assert made.side_output("late_left").to_arrow().num_rows == 0
+    assert f"rows={late.num_rows}" in capsys.readouterr().err  # nobody has read the other side's
 
 
 def test_a_stream_with_itself(lone: Session) -> None:

@@ -14,7 +14,7 @@ ROWS = pa.record_batch({"k": range(500), "v": [str(i) for i in range(500)]}, SCH
 
 def kept(rows=ROWS, facts=None):
     found = Kept()
-    Packed({"rows": lambda: with_key_groups(rows, ["k"])}, facts or {}).write(found)
+    Packed({"rows": lambda: with_key_groups(rows, ["k"])}, facts or {}, rows.num_rows).write(found)
     return found
 
 

@@ -139,7 +139,7 @@ class Deltas:
                 rows = groups.rows(changed)
                 self._add(len(changed), lambda: self._with_key_groups(rows))
         self._changed.values[:] = False
-        return Joint({"": Packed({}, facts), _PART: self._chain(groups.n_rows)})
+        return Joint({"": Packed({}, facts, 0), _PART: self._chain(groups.n_rows)})
 
     def _chain(self, n_rows: int) -> _Chain:
         return _Chain(self._name, self._files, n_rows)

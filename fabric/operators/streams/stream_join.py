@@ -106,6 +106,7 @@ class StreamJoinOperator(Operator):
         return Packed(
             {_NAMES[LEFT]: lambda: rows[LEFT], _NAMES[RIGHT]: lambda: rows[RIGHT]},
             {_WATERMARK: self._times.fact()},
+            sum(each.num_rows for each in rows),
         )
 
     def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
@@ -181,7 +182,7 @@ class StreamJoinOperator(Operator):
                 for first in range(0, len(lonely), ROWS_MAX):
                     rows = side.table.take(lonely[first : first + ROWS_MAX])
                     yield self._alone(index, rows)
-            side.forget_before(time_us)
+            side.table.remove_before(time_us)
 
     def _alone(self, side: int, rows: pa.RecordBatch) -> Batches:
         """Rows of one side without a partner, or without its columns; none for no rows."""
@@ -279,12 +280,6 @@ class _Side:
         places = self.table.before(time_us)
         found: _Places = places[~self._met.values[places]]
         return found
-
-    def forget_before(self, time_us: int) -> None:
-        """Those rows, and those that have met somebody, are needed no more."""
-        if self.tells:
-            self._met.clear(self.table.before(time_us))
-        self.table.remove_before(time_us)
 
     def export(self) -> pa.RecordBatch:
         """All rows, with their key groups as the last column."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 
@@ -15,17 +14,14 @@ from fabric.io.sinks import kafka
 from fabric.io.sinks.protocol import Handle
 from tests.io.kafka.test_publisher import Rig
 from tests.services.kafka import kafka_broker
-from tests.services.versitygw import environment, object_store
+from tests.support.buckets import new_bucket, url_of, use_store
 
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    address, buckets = object_store()
-    for name, value in environment(address).items():
-        monkeypatch.setenv(name, value)
-    bucket = f"b{uuid.uuid4().hex[:12]}"
-    (buckets / bucket).mkdir()
-    made = Rig(f"s3://{bucket}/streams", kafka_broker())  # type: ignore[arg-type]
+    use_store(monkeypatch)
+    folder = url_of(new_bucket(), "streams")
+    made = Rig(folder, kafka_broker())  # type: ignore[arg-type]
     yield made
     for publisher in made.publishers:
         publisher.close()

@@ -18,7 +18,7 @@ from fabric.plan.expr import Column
 from fabric.plan.nodes import StageInput, StreamJoin, Watermark
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import WATERMARK
-from fabric.testing.operators import Rows, Until, check_operator
+from fabric.testing.operators import Kept, Rows, Until, check_operator
 from tests.support.changes import settled
 
 US = pa.timestamp("us", "UTC")
@@ -186,6 +186,15 @@ def test_rows_are_dropped_as_soon_as_no_partner_can_come():
     for reached, kept in ((12, (1, 1)), (13, (1, 0)), (14, (0, 0))):
         drained(operator, operator.on_watermark(reached))
         assert (left.table.n_rows, right.table.n_rows) == kept
+
+
+def test_a_snapshot_says_how_many_rows_wait():
+    operator = maker(node_of("full", (-5, 5)))()
+    drained(operator, operator.on_batch(LEFT, batch_of(LEFT, [(1, 10), (2, 30), (None, 30)])))
+    drained(operator, operator.on_batch(RIGHT, batch_of(RIGHT, [(1, 12)])))
+    assert operator.on_barrier(1).write(Kept()) == 4
+    drained(operator, operator.on_watermark(20))
+    assert operator.on_barrier(2).write(Kept()) == 2
 
 
 @pytest.mark.parametrize(("how", "bounds", "leaves"), [

@@ -125,7 +125,7 @@ class ProcessOperator(Operator):
         return Joint(
             {
                 "state": self._store.snapshot(),
-                "timers": Packed({_TIMERS: lambda: timers}, facts),
+                "timers": Packed({_TIMERS: lambda: timers}, facts, 0),
             }
         )
 
