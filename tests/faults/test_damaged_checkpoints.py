@@ -24,6 +24,7 @@ from fabric.plan.targets import StreamFileTarget
 from tests.support.compare import unlike
 from tests.support.damage import damaged_when_read, flip
 from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.held import held
 from tests.support.sampled import sampled
 from tests.support.stream_windows import half_seconds, half_seconds_model
 from tests.support.wait import wait_until
@@ -92,6 +93,15 @@ WAYS = [wrong_byte, gone, empty, of_another_checkpoint]
 CASES = [(way, n) for n in range(N_FILES) for way in WAYS]
 
 
+def begun_and_lost(fabric: EmbeddedFabric, tmp_path: Path) -> str:
+    """The id of the job, which has lost an agent amid its rows."""
+    with held(tmp_path / "held"):
+        job = fabric.submit(plan(tmp_path / "out"), parallelism=3)
+        wait_until(lambda: published(fabric, job) >= 2, 60)
+        fabric.agents[2].close()
+    return job
+
+
 def check_goes_on(tmp_path: Path, change: Callable[[Path], str]) -> None:
     """Run the job, lose an agent, do `change` to the newest checkpoint; returns a file's name."""
     out, named = tmp_path / "out", []
@@ -99,9 +109,7 @@ def check_goes_on(tmp_path: Path, change: Callable[[Path], str]) -> None:
         running(tmp_path) as fabric,
         damaged_when_read(lambda folder: named.append(change(folder))) as damaged,
     ):
-        job = fabric.submit(plan(out), parallelism=3)
-        wait_until(lambda: published(fabric, job) >= 2, 60)
-        fabric.agents[2].close()
+        job = begun_and_lost(fabric, tmp_path)
         fabric.wait(job)
         events = fabric.control.list_events(pb.EventsRequest(job_id=job)).events
     found = ds.dataset(out).to_table().drop_columns("window_end")
@@ -142,15 +150,11 @@ def test_a_manifest_that_was_cut_off(place: str, offset: int, tmp_path: Path) ->
 
 
 def test_without_another_checkpoint_the_job_fails_with_the_name(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-
     def change(folder: Path) -> None:
         wrong_byte(files_of(folder)[0], folder)
 
     with running(tmp_path, retained=1) as fabric, damaged_when_read(change) as damaged:
-        job = fabric.submit(plan(out), parallelism=3)
-        wait_until(lambda: published(fabric, job) >= 2, 60)
-        fabric.agents[2].close()
+        job = begun_and_lost(fabric, tmp_path)
         with pytest.raises(
             ExternalError, match=r"no checkpoint .* is whole.*: checkpoint \d+: .*/"
         ):

@@ -23,6 +23,7 @@ from fabric.coordinator.core.jobs.jobs import Reactivity
 from fabric.errors import ConfigError
 from fabric.io.readers.generator import rows
 from fabric.plan.sources import GeneratorStream
+from tests.support.held import held
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.named_streams import KINDS, differing, generated
 from tests.support.sampled import sampled
@@ -86,16 +87,17 @@ def test_rows_flow_and_agents_die(agents: LocalFabric, tmp_path: Path, seed: int
         session.checkpoints(interval_s=0.2, folder=tmp_path / "checkpoints")
         results = totals(session, n_rows, rows_per_s=100_000)
         job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism=2)
-        for parallelism in (3, 1, 4):
-            wait_until(job.checkpoints)
-            dies, comes_back = rng.random() < 0.7, rng.random() < 0.5
-            if dies:
-                agents.kill(at := rng.randrange(2))
-                if comes_back:
+        with agents.held():
+            for parallelism in (3, 1, 4):
+                wait_until(job.checkpoints)
+                dies, comes_back = rng.random() < 0.7, rng.random() < 0.5
+                if dies:
+                    agents.kill(at := rng.randrange(2))
+                    if comes_back:
+                        agents.restart(at)
+                assert job.rescale(parallelism, timeout_s=120).status.parallelism == parallelism
+                if dies and not comes_back:
                     agents.restart(at)
-            assert job.rescale(parallelism, timeout_s=120).status.parallelism == parallelism
-            if dies and not comes_back:
-                agents.restart(at)
         job.wait(300.0)
         assert max(stage.n_tasks for stage in job.status.stages) == 4
     assert differs(tmp_path / "out", n_rows) == []
@@ -106,10 +108,11 @@ def test_each_kind_of_state_is_dealt_out(session: Session, tmp_path: Path, kind:
     out = tmp_path / "out"
     session.checkpoints(folder=tmp_path / "checkpoints")
     frame = KINDS[kind][0](generated(session, rows_per_s=1_000))
-    job = frame.write_stream(out, name=f"{kind} by key", parallelism=2)
-    for parallelism in (4, 1, 3):
-        wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
-        job.rescale(parallelism, timeout_s=60)
+    with held(tmp_path / "held"):
+        job = frame.write_stream(out, name=f"{kind} by key", parallelism=2)
+        for parallelism in (4, 1, 3):
+            wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
+            job.rescale(parallelism, timeout_s=60)
     job.wait(120)
     assert job.status.stream.name == f"{kind} by key"
     assert differing(kind, out) == ""
@@ -120,14 +123,15 @@ def test_a_coordinator_that_dies_keeps_the_number(tmp_path: Path) -> None:
     with local_fabric(2, slots=2) as fabric_, connected(fabric_) as session:
         session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
         results = totals(session, n_rows, rows_per_s=40_000)
-        job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism=1)
-        wait_until(job.checkpoints)
-        job.rescale(3, timeout_s=60)
-        fabric_.kill_coordinator()
-        fabric_.start_coordinator()
-        fabric_.wait_attached()
-        wait_until(lambda: job.status.parallelism == 3)
-        assert job.rescale(2, timeout_s=60).status.parallelism == 2
+        with fabric_.held():
+            job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism=1)
+            wait_until(job.checkpoints)
+            job.rescale(3, timeout_s=60)
+            fabric_.kill_coordinator()
+            fabric_.start_coordinator()
+            fabric_.wait_attached()
+            wait_until(lambda: job.status.parallelism == 3)
+            assert job.rescale(2, timeout_s=60).status.parallelism == 2
         job.wait(120.0)
     assert differs(tmp_path / "out", n_rows) == []
 
@@ -200,17 +204,18 @@ def test_a_stream_follows_the_slots(tmp_path: Path) -> None:
     with local_fabric(1, slots=1, environ=environ) as some, connected(some) as session:
         session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
         results = totals(session, n_rows, rows_per_s=25_000)
-        job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism="slots")
-        assert (job.status.parallelism, job.status.reactive) == (1, True)
-        for _ in range(2):
-            some.agents.append(some.start_agent(len(some.agents)))
-        wait_until(lambda: job.status.parallelism == 3)
-        some.kill(2)  # it stands still with two agents of three
-        wait_until(lambda: job.status.parallelism == 2)
-        some.control.drain(pb.AgentRequest(agent_id=some.agent_id(1)))
-        wait_until(lambda: job.status.parallelism == 1)
-        assert job.rescale(1).status.reactive is False  # as it is from now on
-        some.control.undrain(pb.AgentRequest(agent_id=some.agent_id(1)))
+        with some.held():
+            job = results.write_stream(streams.to_files(tmp_path / "out"), parallelism="slots")
+            assert (job.status.parallelism, job.status.reactive) == (1, True)
+            for _ in range(2):
+                some.agents.append(some.start_agent(len(some.agents)))
+            wait_until(lambda: job.status.parallelism == 3)
+            some.kill(2)  # it stands still with two agents of three
+            wait_until(lambda: job.status.parallelism == 2)
+            some.control.drain(pb.AgentRequest(agent_id=some.agent_id(1)))
+            wait_until(lambda: job.status.parallelism == 1)
+            assert job.rescale(1).status.reactive is False  # as it is from now on
+            some.control.undrain(pb.AgentRequest(agent_id=some.agent_id(1)))
         job.wait(120.0)
         assert job.status.parallelism == 1
     assert differs(tmp_path / "out", n_rows) == []

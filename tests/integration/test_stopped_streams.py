@@ -19,6 +19,7 @@ from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, ConfigError, NotFoundError
+from tests.support.held import held
 from tests.support.local import LocalFabric
 from tests.support.wait import wait_until
 
@@ -55,9 +56,11 @@ def in_two_levels(session: Session, rows_per_s: int = 0) -> DataFrame:
     return outer.window("1 hour").agg(n=fabric.col("n").sum())
 
 
-def begun(session: Session, out: Path, name: str | None = "clicks") -> fabric.Job:
+def begun(
+    session: Session, out: Path, name: str | None = "clicks", rows_per_s: int = 100
+) -> fabric.Job:
     """A stream that has read some of its rows, into windows that are open for an hour."""
-    job = counted(session, rows_per_s=100).write_stream(out, name=name)
+    job = counted(session, rows_per_s=rows_per_s).write_stream(out, name=name)
     wait_until(lambda: n_read(job) > 0, 60)
     return job
 
@@ -96,8 +99,9 @@ def test_a_stopped_stream_goes_on_where_it_was(
 
 
 def test_a_stream_without_a_name_goes_on_by_restart(session: Session, tmp_path: Path) -> None:
-    job = begun(session, tmp_path / "out", None)
-    job.stop()
+    with held(tmp_path / "held"):
+        job = begun(session, tmp_path / "out", None, rows_per_s=2_000)
+        job.stop()
     with pytest.raises(ConfigError, match="was stopped at checkpoint 1"):
         job.collect()
     assert job.restart().wait().status.stopped_at == 0
@@ -236,10 +240,11 @@ def test_a_step_by_more_keys_goes_on_with_what_is_its_own(session: Session, tmp_
     wanted = in_two_levels(session, rows_per_s=2_000).to_arrow()
     out = tmp_path / "out"
     frame = in_two_levels(session, rows_per_s=2_000)
-    job = frame.write_stream(out, name="levels", parallelism=2)
-    wait_until(lambda: n_read(job) > N_ROWS // 4, 60)
-    job.stop()
-    assert n_read(job) < N_ROWS
+    with held(tmp_path / "held"):
+        job = frame.write_stream(out, name="levels", parallelism=2)
+        wait_until(lambda: n_read(job) > N_ROWS // 4, 60)
+        job.stop()
+        assert n_read(job) < N_ROWS
     frame.write_stream(out, name="levels", parallelism=2).wait(60)
     found = fabric.read_parquet(out).to_arrow().select(wanted.column_names)
     by = [(name, "ascending") for name in wanted.column_names]

@@ -28,12 +28,15 @@ from pathlib import Path
 from typing import IO, Any
 
 _IMPORTED = {
-    "fabric": ("fabric.agent.process.service", "fabric.coordinator.main"),
+    "fabric": ("fabric.agent.process.service", "fabric.coordinator.main", "tests.support.held"),
     "programs": ("fabric.agent.engine", "fabric.clients.session.local", "duckdb"),
 }
 """By kind of process; agents are forked without what only programs need."""
 TRACE = "FABRIC_TEST_TRACE"
 """The variable of a process that `tests.support.tracer` traces: its file and steps, as JSON."""
+HELD = "FABRIC_TEST_HELD"
+"""The variable of a process whose sources wait while the file that it names is there, see
+`tests.support.held`."""
 _REQUEST_BYTES = 1 << 20
 _END_S = 5.0
 
@@ -178,6 +181,8 @@ def main(descriptor: int, kind: str) -> int:
                 return _run(place, request["arguments"])
             if TRACE in os.environ:
                 import_module("tests.support.tracer").install()
+            if held := os.environ.get(HELD):
+                import_module("tests.support.held").install(Path(held))
             return command.main([*request["arguments"], "--parent", str(os.getppid())])
         else:
             os.close(given[0])

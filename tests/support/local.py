@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -32,6 +32,7 @@ from fabric.security.secret import load
 from fabric.security.tokens import Signer
 from tests.support import forked, running
 from tests.support.forked import Forked
+from tests.support.held import held
 
 START_S = 60.0
 STOP_S = 60.0
@@ -229,6 +230,11 @@ class LocalFabric:
         for waker in self._wakers:
             waker.communicate()
 
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the last rows of generators back in all agents, see `tests.support.held`."""
+        assert all(isinstance(agent.process, Forked) for agent in self.agents)
+        return held(self.home / "held")
+
     def start_agent(self, i: int) -> Child:
         """Start an agent in folder `i`, without waiting until it is attached."""
         folder = self.home / "agents" / str(i)
@@ -246,7 +252,8 @@ class LocalFabric:
 
     def _spawn(self, name: str, arguments: list[str], folder: Path) -> Child:
         folder.mkdir(parents=True, exist_ok=True)
-        log, environ = folder / "log", {**LEASES, **self.environ}
+        held = {forked.HELD: str(self.home / "held")}
+        log, environ = folder / "log", {**LEASES, **held, **self.environ}
         if point := self.faults.pop(name, ""):
             environ |= {"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": point}
         with log.open("wb") as out:

@@ -84,7 +84,7 @@ def served(tmp_path: Path) -> Iterator[SimpleNamespace]:
 @pytest.fixture
 def api(served: SimpleNamespace) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {served.token('submit')}"}
-    with httpx.Client(base_url=f"{served.url}/api/v1", headers=headers, timeout=30) as client:
+    with httpx.Client(base_url=f"{served.url}/api/v1", headers=headers, timeout=120) as client:
         yield client
 
 

@@ -211,7 +211,7 @@ def test_strangers_send_no_large_bodies(served: Any, api: httpx.Client) -> None:
     big, headers = b" " * (2 << 20), {"content-type": "application/json"}
     for token in ({}, {"authorization": "Bearer a-token-of-another-fabric"}):
         url = f"{served.url}/api/v1/jobs/x/restart"
-        answer = httpx.post(url, content=big, headers=token | headers, timeout=30)
+        answer = httpx.post(url, content=big, headers=token | headers, timeout=120)
         assert "needs a token" in problem(answer, 401)
     assert api.post("/jobs", content=big, headers=headers).status_code == 400  # it was read
 
@@ -221,7 +221,7 @@ def test_healthz_is_answered_when_nothing_else_is(
 ) -> None:
     monkeypatch.setattr("fabric.coordinator.rest.edge.REQUESTS_MAX", 0)
     assert "are under way" in problem(api.get("/jobs"), 503)
-    assert httpx.get(f"{served.url}/healthz", timeout=30).json() == {"status": "ok"}
+    assert httpx.get(f"{served.url}/healthz", timeout=120).json() == {"status": "ok"}
 
 
 def test_a_body_that_stops_is_an_error(

@@ -58,7 +58,7 @@ def text_of(page: httpx.Response) -> str:
 
 @pytest.fixture
 def browser(served: SimpleNamespace) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served.url, timeout=30) as client:
+    with httpx.Client(base_url=served.url, timeout=120) as client:
         answer = client.post("/login", data={"token": f" {served.token('submit')}\n"})
         assert answer.status_code == 303
         cookie = answer.headers["set-cookie"]
