@@ -85,17 +85,20 @@ def test_an_agent_dies_while_nobody_coordinates(short: dict[str, str], tmp_path:
 def test_everybody_dies(short: dict[str, str], tmp_path: Path) -> None:
     """Nothing is left but what was written (F24)."""
     with local_fabric(PARALLELISM, slots=1, environ=short) as running:
-        ordeal = StreamOrdeal(running, tmp_path, made=LONG)
-        ordeal.submit()
-        ordeal.go_on(1, PATIENCE_S)
-        for i in range(PARALLELISM):
-            running.kill(i)
-        running.kill_coordinator()
-        running.agents = []
-        running.start_coordinator()
-        running.agents = [running.start_agent(i) for i in range(PARALLELISM)]
-        running.wait_attached()
-        ordeal.end(ordeal.complete())
+        with running.held():
+            ordeal = StreamOrdeal(running, tmp_path)
+            ordeal.submit()
+            ordeal.go_on(1, PATIENCE_S)
+            for i in range(PARALLELISM):
+                running.kill(i)
+            running.kill_coordinator()
+            running.agents = []
+            running.start_coordinator()
+            running.agents = [running.start_agent(i) for i in range(PARALLELISM)]
+            running.wait_attached()
+            at_fault = ordeal.complete()
+            ordeal.go_on(2, PATIENCE_S)
+        ordeal.end(at_fault)
 
 
 def test_every_place_is_tried() -> None:

@@ -22,6 +22,7 @@ from fabric.coordinator.runtime.runtime import CoordinatorRuntime
 from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.operators.snapshots import N_KEY_GROUPS
 from tests.support import forked
+from tests.support.held import held
 from tests.support.local import local_fabric
 from tests.support.named_streams import Counting, differing, generated
 from tests.support.wait import wait_until
@@ -73,12 +74,15 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 def stopped(frame: DataFrame, out: Path, name: str, **asked: Any) -> fabric.Job:
     """A stream that was stopped once a checkpoint of its own was published."""
-    job = frame.write_stream(out, name=name, parallelism=2, **asked)
-    before = max((c.checkpoint for c in job.checkpoints()), default=0)  # it may be adopted
-    wait_until(
-        lambda: any(c.state == "published" and c.checkpoint > before for c in job.checkpoints()), 60
-    )
-    return job.cancel()
+
+    def has_more() -> bool:
+        return any(c.state == "published" and c.checkpoint > before for c in job.checkpoints())
+
+    with held(out.parent / "held"):
+        job = frame.write_stream(out, name=name, parallelism=2, **asked)
+        before = max((c.checkpoint for c in job.checkpoints()), default=0)  # it may be adopted
+        wait_until(has_more, 60)
+        return job.cancel()
 
 
 def goes_on(frame: DataFrame, out: Path, name: str, **asked: Any) -> fabric.Job:

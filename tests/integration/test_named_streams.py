@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from fabric.errors import ConfigError, NotFoundError, PlanError
 from tests.support import forked
 from tests.support.files import files_in
 from tests.support.forked import Forked
+from tests.support.held import held
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.named_streams import KINDS, counted, differing, generated
 from tests.support.sampled import SOAK, sampled
@@ -48,16 +49,19 @@ def program(
     """A process, and the file with what it says."""
     environ = {
         **os.environ, "FABRIC_HOME": str(tmp_path / "home"),
+        forked.HELD: str(tmp_path / "held"),
         **({"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": failpoint} if failpoint else {}),
     }  # fmt: skip
+    hold = held(tmp_path / "held") if rows_per_s else nullcontext()
     said, arguments = tmp_path / "said", [kind, str(tmp_path / "out"), str(rows_per_s)]
-    with said.open("wb") as out:
-        running = forked.program("tests.support.named_streams:main", arguments, out, environ)
-    try:
-        yield running, said
-        running.wait(180)
-    finally:
-        running.kill()
+    with hold:
+        with said.open("wb") as out:
+            running = forked.program("tests.support.named_streams:main", arguments, out, environ)
+        try:
+            yield running, said
+            running.wait(180)
+        finally:
+            running.kill()
 
 
 def ends(kind: str, tmp_path: Path, rows_per_s: int, failpoint: str = "") -> tuple[int, str]:
@@ -121,9 +125,10 @@ def written(folder: Path) -> bool:
 
 def cancelled(session: Session, out: Path, name: str) -> fabric.Job:
     """A stream that has written some of its rows, and was stopped."""
-    job = rows(session, rows_per_s=500).write_stream(out, name=name)
-    wait_until(lambda: written(out), 60)
-    return job.cancel()
+    with held(out.parent / "held"):
+        job = rows(session, rows_per_s=500).write_stream(out, name=name)
+        wait_until(lambda: written(out), 60)
+        return job.cancel()
 
 
 def test_a_cancelled_stream_goes_on_in_the_same_session(session: Session, tmp_path: Path) -> None:
@@ -185,7 +190,7 @@ def test_a_released_stream_goes_on(session: Session, tmp_path: Path) -> None:
 
 def test_what_ran_with_the_program_goes_on_in_the_next(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with fabric.connect() as first:
+    with held(tmp_path / "held"), fabric.connect() as first:
         first.checkpoints(interval_s=0.1)
         rows(first, rows_per_s=500).write_stream(out, name="next")
         wait_until(lambda: written(out), 60)
@@ -195,13 +200,14 @@ def test_what_ran_with_the_program_goes_on_in_the_next(tmp_path: Path) -> None:
 
 
 def test_two_streams_of_one_name_are_refused(session: Session, tmp_path: Path) -> None:
-    first = rows(session, rows_per_s=100).write_stream(tmp_path / "a", name="one")
-    with pytest.raises(ConfigError, match=f"'one' is running already, as job {first.id}"):
-        rows(session).write_stream(tmp_path / "b", name="one")
     with fabric.connect() as other:
-        with pytest.raises(ConfigError, match="'one' is running already, in process "):
-            rows(other).write_stream(tmp_path / "b", name="one")
-        first.cancel()
+        with held(tmp_path / "held"):
+            first = rows(session, rows_per_s=100).write_stream(tmp_path / "a", name="one")
+            with pytest.raises(ConfigError, match=f"'one' is running already, as job {first.id}"):
+                rows(session).write_stream(tmp_path / "b", name="one")
+            with pytest.raises(ConfigError, match="'one' is running already, in process "):
+                rows(other).write_stream(tmp_path / "b", name="one")
+            first.cancel()
         wait_until(lambda: _starts(other, tmp_path / "b"), 30)
     assert n_rows(tmp_path / "b") == 4_000
 
@@ -255,9 +261,10 @@ def test_a_program_that_has_changed_is_refused(session: Session, tmp_path: Path)
         timed = made.with_watermark("ts").group_by("key")
         return timed.window("1 second").count().named("counts")
 
-    job = counts(500).write_stream(out, name="changed")
-    wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
-    job.cancel()
+    with held(tmp_path / "held"):
+        job = counts(500).write_stream(out, name="changed")
+        wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
+        job.cancel()
     with pytest.raises(PlanError, match=r"counts: refused: no step of the program goes on with"):
         rows(session).write_stream(out, name="changed")
     counts().write_stream(out, name="changed").wait()
@@ -269,12 +276,13 @@ def test_a_dropped_stream_begins_anew(
 ) -> None:
     kept = tmp_path / "kept"
     session.checkpoints(folder=kept)
-    job = rows(session, rows_per_s=500).write_stream(tmp_path / "out", name="gone")
-    wait_until(lambda: written(tmp_path / "out"), 60)
-    with pytest.raises(ConfigError, match="'gone' is running, in process "):
-        session.drop_stream("gone")
-    job.savepoint("before")
-    job.cancel()
+    with held(tmp_path / "held"):
+        job = rows(session, rows_per_s=500).write_stream(tmp_path / "out", name="gone")
+        wait_until(lambda: written(tmp_path / "out"), 60)
+        with pytest.raises(ConfigError, match="'gone' is running, in process "):
+            session.drop_stream("gone")
+        job.savepoint("before")
+        job.cancel()
     wait_until(lambda: session.streams()[0].state == "stopped", 30)
     (stream,) = session.streams()
     assert (stream.name, stream.job_id, stream.starts) == ("gone", job.id, 1)
@@ -317,13 +325,14 @@ def test_a_stream_on_agents_goes_on_with_other_tasks(two: LocalFabric, tmp_path:
             made = counted(generated(session, rows_per_s))
             return made.write_stream(out, name=name, parallelism=parallelism)
 
-    first = started(2, 1_000)
     with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
-        job = session.job(first.id)
-        wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
-        with pytest.raises(ConfigError, match=f"is running already, as job {first.id}"):
-            started(1, 0)
-        job.cancel()
+        with two.held():
+            first = started(2, 1_000)
+            job = session.job(first.id)
+            wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
+            with pytest.raises(ConfigError, match=f"is running already, as job {first.id}"):
+                started(1, 0)
+            job.cancel()
         with pytest.raises(ConfigError, match="run its program again, and it goes on"):
             job.restart()
         second = session.job(started(1, 0).id).wait()
@@ -338,13 +347,14 @@ def test_a_name_is_held_across_coordinators(two: LocalFabric, tmp_path: Path) ->
     with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
         session.checkpoints(interval_s=0.2)
         name = f"held {tmp_path.name}"
-        first = rows(session, rows_per_s=500).write_stream(tmp_path / "out", name=name)
-        wait_until(lambda: any(one.state == "published" for one in first.checkpoints()), 60)
-        two.kill_coordinator()
-        two.start_coordinator()
-        two.wait_attached()
-        with pytest.raises(ConfigError, match=f"is running already, as job {first.id}"):
-            rows(session).write_stream(tmp_path / "other", name=name)
+        with two.held():
+            first = rows(session, rows_per_s=500).write_stream(tmp_path / "out", name=name)
+            wait_until(lambda: any(one.state == "published" for one in first.checkpoints()), 60)
+            two.kill_coordinator()
+            two.start_coordinator()
+            two.wait_attached()
+            with pytest.raises(ConfigError, match=f"is running already, as job {first.id}"):
+                rows(session).write_stream(tmp_path / "other", name=name)
         assert first.wait().state == "finished"
         assert first.status.stream.name == name
     assert n_rows(tmp_path / "out") == 4_000

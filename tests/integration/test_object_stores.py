@@ -23,6 +23,7 @@ from fabric.errors import FencedError, StorageError
 from fabric.object_store import Bucket
 from tests.checkpoint.test_pointer import JOB, manifest
 from tests.services.versitygw import Versitygw, environment, object_store
+from tests.support.held import held
 from tests.support.local import local_fabric
 from tests.support.wait import wait_until
 
@@ -158,14 +159,15 @@ def test_agents_and_a_coordinator_die(url: str, tmp_path: Path) -> None:
         local_fabric(2, environ=settings) as running,
         fabric.connect(f"fabric://{running.address}", token=running.token) as session,
     ):
-        job = counted(session, rows_per_s=300).write_stream(out, name="clicks")
-        wait_until(lambda: complete(job) > 0, 60)
-        running.kill(0)
-        running.restart(0)
-        before = complete(job)
-        wait_until(lambda: complete(job) > before, 60)
-        running.kill_coordinator()
-        running.start_coordinator()
+        with running.held():
+            job = counted(session, rows_per_s=1_000).write_stream(out, name="clicks")
+            wait_until(lambda: complete(job) > 0, 60)
+            running.kill(0)
+            running.restart(0)
+            before = complete(job)
+            wait_until(lambda: complete(job) > before, 60)
+            running.kill_coordinator()
+            running.start_coordinator()
         job.wait()
     assert total(out) == N_ROWS
 
@@ -240,12 +242,13 @@ def test_a_store_that_is_killed_and_comes_back(own: Versitygw, tmp_path: Path) -
     url = bucket_in(own.folder / "buckets")
     with fabric.connect() as session:
         session.checkpoints(interval_s=0.3, folder=url, timeout_s=30)
-        job = counted(session, rows_per_s=400).write_stream(tmp_path / "out")
-        wait_until(lambda: complete(job) > 0, 60)
-        own.kill()
-        own.start()
-        before = complete(job)
-        wait_until(lambda: complete(job) > before, 60)
+        with held(tmp_path / "held"):
+            job = counted(session, rows_per_s=1_000).write_stream(tmp_path / "out")
+            wait_until(lambda: complete(job) > 0, 60)
+            own.kill()
+            own.start()
+            before = complete(job)
+            wait_until(lambda: complete(job) > before, 60)
         job.wait()
     assert total(tmp_path / "out") == N_ROWS
 

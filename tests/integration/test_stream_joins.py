@@ -20,6 +20,7 @@ from fabric.errors import PlanError
 from fabric.io.readers.generator import rows as made_rows
 from tests.integration.test_unaligned_checkpoints import wait_for_rows_in_flight
 from tests.support.changes import Settled, settled
+from tests.support.held import held
 from tests.support.wait import wait_until
 
 US = pa.timestamp("us", "UTC")
@@ -244,10 +245,11 @@ def test_on_other_numbers_of_tasks(tmp_path: Path) -> None:
         session.checkpoints(interval_s=0.1, folder=tmp_path / "checkpoints")
         sources = [generated(session, seed) for seed in (1, 2)]
         pairs = pairs_of(sources, "full", 20)
-        job = pairs.write_stream(tmp_path / "out", name="joined", parallelism=2)
-        for parallelism in (4, 1, 3):
-            wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
-            job.rescale(parallelism, timeout_s=60)
+        with held(tmp_path / "held"):
+            job = pairs.write_stream(tmp_path / "out", name="joined", parallelism=2)
+            for parallelism in (4, 1, 3):
+                wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
+                job.rescale(parallelism, timeout_s=60)
         job.wait(120)
         written = session.read_parquet(tmp_path / "out").to_arrow()
     assert settled(written.to_batches()) == answer_of_pairs(sources, "full", 20)
@@ -255,13 +257,16 @@ def test_on_other_numbers_of_tasks(tmp_path: Path) -> None:
 
 
 def test_rows_in_flight_stay_on_their_side(tmp_path: Path) -> None:
+    free = tmp_path / "free"
+
     class Slow(fabric.Process):
         """In the same task as the join, so that rows wait before that."""
 
         def on_batch(
             self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch
         ) -> pa.RecordBatch:
-            sleep(rows.num_rows / 700)
+            if not free.exists():
+                sleep(rows.num_rows / 700)
             return rows
 
     with fabric.connect(parallelism=4) as session:
@@ -271,7 +276,9 @@ def test_rows_in_flight_stay_on_their_side(tmp_path: Path) -> None:
         slow = pairs.process(Slow(), keys="key", schema=pairs.schema)
         job = slow.write_stream(tmp_path / "out", parallelism=2)
         wait_for_rows_in_flight(job)
-        job.rescale(1, timeout_s=60).wait(120)  # there is no exchange any more
+        job.rescale(1, timeout_s=60)  # there is no exchange any more
+        free.touch()
+        job.wait(120)
         written = session.read_parquet(tmp_path / "out").to_arrow()
     assert settled(written.to_batches()) == answer_of_pairs(sources, "left", 5)
 

@@ -29,7 +29,12 @@ from typing import IO, Any
 
 _IMPORTED = {
     "fabric": ("fabric.agent.process.service", "fabric.coordinator.main", "tests.support.held"),
-    "programs": ("fabric.agent.engine", "fabric.clients.session.local", "duckdb"),
+    "programs": (
+        "fabric.agent.engine",
+        "fabric.clients.session.local",
+        "duckdb",
+        "tests.support.held",
+    ),
 }
 """By kind of process; agents are forked without what only programs need."""
 TRACE = "FABRIC_TEST_TRACE"
@@ -177,12 +182,12 @@ def main(descriptor: int, kind: str) -> int:
         if "reap" in request:
             answer = os.waitpid(request["reap"], 0)[1]
         elif (answer := _fork(tests, request, given[0])) == 0:
+            if held := os.environ.get(HELD):
+                import_module("tests.support.held").install(Path(held))
             if place := request.get("place", ""):
                 return _run(place, request["arguments"])
             if TRACE in os.environ:
                 import_module("tests.support.tracer").install()
-            if held := os.environ.get(HELD):
-                import_module("tests.support.held").install(Path(held))
             return command.main([*request["arguments"], "--parent", str(os.getppid())])
         else:
             os.close(given[0])
