@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.durations import Length, latency_us
+from fabric.clients.dataframe.names import whole
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.config import CheckpointConfig, StateBackend
 from fabric.errors import PlanError
@@ -59,9 +60,8 @@ class RunningVerbs(Verbs):
         """
         names = tuple(args.flatten(keys))
         chosen = kind or ("hash" if names else "round_robin")
-        return self._then(
-            nodes.Exchange(self._node, chosen, names, n_partitions, mode, compression)
-        )
+        n = whole(n_partitions, 0, "exchange", "n_partitions")
+        return self._then(nodes.Exchange(self._node, chosen, names, n, mode, compression))
 
     def repartition(self, n_partitions: int | str, *keys: str) -> Self:
         """`exchange` with PySpark's arguments: how many partitions, and by which columns.

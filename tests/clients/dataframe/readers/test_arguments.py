@@ -53,6 +53,7 @@ ARGUMENTS: Refusals = [
     (lambda: streams.replay(TABLE, "ts", speed="2x"), "replay: speed='2x' is not a number"),
     (lambda: streams.replay(TABLE, "ts", speed=-1), "replay: speed=-1 is not a number of at"),
     (lambda: streams.to_dataset("d", n_partitions=-1), "n_partitions=-1 is not a whole number"),
+    (lambda: rows().exchange(n_partitions=None), "exchange: n_partitions=None is not a whole"),
     (lambda: rows().write_dataset("d", mode="append", replicas="2"), "replicas='2' .* replicas=2"),
     (lambda: streams.to_files("/x", roll_rows=-1), "to_files: roll_rows=-1 is not a whole number"),
     (lambda: timed().window("1 second", early_rows="5"), "early_rows='5' is not .* early_rows=5"),
