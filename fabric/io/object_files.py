@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fabric.errors import CancelledError, NotFoundError
+from fabric.errors import CancelledError, FabricError, NotFoundError
 from fabric.io.object_options import check_store
 from fabric.object_store import PART_BYTES, PARTS_AT_ONCE, Bucket, ObjectFacts
 from fabric.object_urls import SCHEMES, is_object_url, split_url
@@ -132,14 +132,15 @@ def _asked(url: str, store: Settings) -> ObjectFacts:
 class Upload:
     """An object that is written in parts; it is there, whole, once `close` has returned.
 
-    Any thread may call `abandon`, also while another one writes: then nothing is there.
+    Any thread may call `abandon`, also while another one writes: then nothing is there soon after.
+    The key is this upload's own, unless it is abandoned with `at_once` alone.
     """
 
     def __init__(self, url: str, store: Settings = ()) -> None:
         self.url, self.closed, self.n_bytes = url, False, 0
         self._bucket, self._key = place_of(url, store)
         self._file: WritableFile | None = None
-        self._lock, self._abandoned = Lock(), False
+        self._lock, self._abandoned, self._aborts = Lock(), False, False
 
     @property
     def name(self) -> str:
@@ -180,9 +181,10 @@ class Upload:
                 file.close()
                 self.closed = True
 
-    def abandon(self) -> None:
-        """Have nothing there, nor later; again is fine."""
-        self._abandoned = True
+    def abandon(self, *, at_once: bool = False) -> None:
+        """Have nothing there, nor later; again is fine. With `at_once` parts that are on their way
+        to the store may stay there until it removes them."""
+        self._abandoned, self._aborts = True, self._aborts or at_once
         if self._lock.acquire(timeout=_SOON_S):
             try:
                 self._undo()
@@ -191,24 +193,39 @@ class Upload:
 
     @contextmanager
     def _used(self) -> Iterator[WritableFile]:
-        with self._lock, self._bucket.asking("written", self._key):
-            if self._abandoned:
-                raise ValueError("writing was abandoned")
-            self._file = self._file or self._bucket.writer(self._key)
-            try:
-                yield self._file
-            finally:
+        try:
+            with self._lock, self._bucket.asking("written", self._key):
                 if self._abandoned:
-                    self._undo()
+                    raise ValueError("writing was abandoned")
+                self._file = self._file or self._bucket.writer(self._key)
+                try:
+                    yield self._file
+                except BaseException:
+                    self._aborts = True  # the store refuses: it would refuse to finish, too
+                    raise
+        finally:
+            if self._abandoned:  # by a thread that did not wait for this one
+                self.abandon()
 
     def _undo(self) -> None:
         file, self._file = self._file, None
         if self.closed:
             self.closed = False
             self._bucket.remove([self._key])
-        elif file is not None:
+        elif file is not None and (self._aborts or self.n_bytes < PART_BYTES):
             with suppress(OSError):  # the store removes parts in time
                 file.__exit__(CancelledError, CancelledError("abandoned"), None)
+        elif file is not None:
+            _pool().submit(self._finish_and_remove, file)
+
+    def _finish_and_remove(self, file: WritableFile) -> None:
+        """A store may keep a part that comes after the upload was aborted, and take money for it
+        for ever; and an upload can't be aborted twice. Once it is finished no part is on its way.
+        """
+        with suppress(FabricError):  # the store removes parts in time
+            with self._bucket.asking("written", self._key):
+                file.close()
+            self._bucket.remove([self._key])
 
 
 def copy_all(
@@ -226,7 +243,7 @@ def copy_all(
                 again.write(piece)
             again.close()
         except BaseException:
-            again.abandon()
+            again.abandon(at_once=True)  # there may be an older object
             raise
 
     for_each(copy, copies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 from threading import Lock
@@ -62,10 +63,15 @@ def put(bucket: Path, key: str, data: bytes) -> str:
 
 def unfinished(bucket: Path) -> list[Path]:
     """Parts of uploads that were neither completed nor aborted."""
-    return [path for path in bucket.glob(".sgwtmp/multipart/**/*") if path.is_file()]
+    return _files(bucket / ".sgwtmp" / "multipart")
 
 
 def keys(bucket: Path) -> list[str]:
     """Of all objects, hidden ones, too."""
-    found = (path.relative_to(bucket) for path in bucket.rglob("*") if path.is_file())
+    found = (path.relative_to(bucket) for path in _files(bucket))
     return sorted(str(path) for path in found if path.parts[0] != ".sgwtmp")
+
+
+def _files(folder: Path) -> list[Path]:
+    """Files below, while the store makes and removes folders."""
+    return [Path(root, name) for root, _, names in os.walk(folder) for name in names]
