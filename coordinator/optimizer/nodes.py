@@ -13,7 +13,17 @@ import pyarrow as pa
 from fabric.coordinator.optimizer.expressions import conjoin, named
 from fabric.plan.expr import Column, Expr, output_name
 from fabric.plan.node import remember_schema
-from fabric.plan.nodes import Aggregate, Filter, Join, Node, Scan, Select, Sort, WithColumns
+from fabric.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Scan,
+    Select,
+    Sort,
+    StreamJoin,
+    WithColumns,
+)
 from fabric.plan.nodes.join import JoinColumn, condition_columns, output_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import map_exprs, with_exprs
@@ -74,6 +84,9 @@ def map_values(node: Node, change: Callable[[Expr, pa.Schema], Expr]) -> Node:
             )
         case Join(condition=condition) if condition is not None:
             found = change(condition, condition_schema(node))
+            return node if found is condition else replace(node, condition=found)
+        case StreamJoin(condition=condition) if condition is not None:
+            found = change(condition, condition_schema(node.as_join))
             return node if found is condition else replace(node, condition=found)
         case _:
             return node

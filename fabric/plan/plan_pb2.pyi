@@ -568,7 +568,7 @@ class LookupJoin(_message.Message):
     def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ...) -> None: ...
 
 class StreamJoin(_message.Message):
-    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "lower_us", "upper_us", "how", "suffix", "late")
+    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "lower_us", "upper_us", "how", "suffix", "late", "condition")
     LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
     RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
     LEFT_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -578,6 +578,7 @@ class StreamJoin(_message.Message):
     HOW_FIELD_NUMBER: _ClassVar[int]
     SUFFIX_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
     left_keys: _containers.RepeatedScalarFieldContainer[int]
     right_keys: _containers.RepeatedScalarFieldContainer[int]
     left_time: str
@@ -587,7 +588,8 @@ class StreamJoin(_message.Message):
     how: str
     suffix: str
     late: str
-    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., lower_us: _Optional[int] = ..., upper_us: _Optional[int] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ...) -> None: ...
+    condition: int
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., lower_us: _Optional[int] = ..., upper_us: _Optional[int] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ..., condition: _Optional[int] = ...) -> None: ...
 
 class Option(_message.Message):
     __slots__ = ("name", "text", "flag", "integer", "texts", "schema")

@@ -178,8 +178,8 @@ STEPS: list[tuple[Node, str]] = [
      '.join_interval(other, (col("ts") - datetime.timedelta(seconds=1), "ts"), "ts", by="k", '
      'how="left", suffix="_t", late="side")'),
     (StreamJoin(HOURLY, HOURLY, (K, Column("window_end")), (K, Column("window_end")), "window_end",
-                "window_end", how="semi"),
-     '.join(other, on=["k", "window_end"], how="semi")'),
+                "window_end", how="semi", condition=Call("ne", (Column("n"), Column("n_right")))),
+     '.join(other, on=["k", "window_end"], how="semi", where=col("n") != col("n_right"))'),
     (Changes(StreamAggregate(SCAN, (K,), COUNT)), ".changes()"),
     (Sink(TIMED, StreamFileTarget("ipc", "/out", 1, 2, 3.0, 4, 5.0, (("a", "b"),))),
      '.write_stream("/out", format="ipc")'),

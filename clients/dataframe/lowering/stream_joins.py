@@ -57,11 +57,6 @@ def are_streams(join: nodes.Join, late: nodes.Late) -> bool:
 def _by_windows(join: nodes.Join, late: nodes.Late) -> nodes.StreamJoin:
     """The join of two streams of which a pair of keys is the end of a window on both sides."""
     left, right = _both(join)
-    if join.condition is not None:
-        raise PlanError(
-            "a join of two streams takes keys alone; leave where out, and write after an inner "
-            "join: .filter(…)"
-        )
     for mine, theirs in zip(join.left_keys, join.right_keys, strict=True):
         if (
             isinstance(mine, plan.Column) and mine.name in left.ends
@@ -129,7 +124,7 @@ def _made(
     assert join.how != "cross"
     return nodes.StreamJoin(
         join.left, join.right, join.left_keys, join.right_keys, *times, *bounds, join.how,
-        join.suffix, late,
+        join.suffix, late, join.condition,
     )  # fmt: skip
 
 

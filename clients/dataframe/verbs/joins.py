@@ -197,6 +197,7 @@ class JoinVerbs(Verbs):
         right_by: KeyColumns | None = None,
         closed: Closed = "both",
         how: args.JoinName = "inner",
+        where: Predicates | None = None,
         suffix: str = "_right",
         late: nodes.Late = "drop",
     ) -> Self:
@@ -210,6 +211,8 @@ class JoinVerbs(Verbs):
             Keys that must be equal.
         closed
             Which ends belong to a range: ``both``, ``left``, ``right`` or ``none``.
+        where
+            What must be true of a pair of rows too, by the names of columns after the join.
 
         Of two streams one side is event time, and the other a pair of the other's event time with
         durations added: ``("ts", (col("at"), col("at") + timedelta(minutes=5)))``. Rows wait as
@@ -228,14 +231,15 @@ class JoinVerbs(Verbs):
         self._other(other, "join_interval")
         choice(closed, ("both", "left", "right", "none"), "join_interval", "closed")
         mine, theirs = _equal_keys(by, left_by, right_by, "join_interval")
+        more = None if where is None else args.predicate([where], {}, "join_interval")
         node = nodes.Join(
-            self._node, other._node, mine, theirs, args.join_how(how), suffix,
+            self._node, other._node, mine, theirs, args.join_how(how), suffix, condition=more,
             path="join_interval_*",
         )  # fmt: skip
         if are_streams(node, late):
             return self._with((other,), by_interval(node, left, right, closed, late))
-        condition = interval_condition(node, left, right, closed)
-        return self._with((other,), replace(node, condition=condition))
+        parts = [interval_condition(node, left, right, closed), *([] if more is None else [more])]
+        return self._with((other,), replace(node, condition=all_of(parts)))
 
 
 def _equal_keys(by: Any, left_by: Any, right_by: Any, verb: str) -> tuple[Keys, Keys]:

@@ -31,11 +31,11 @@ from fabric.plan.nodes import (
     StreamJoin,
     WithColumns,
 )
-from fabric.plan.nodes.join import key_types, output_columns
+from fabric.plan.nodes.join import condition_columns, key_types, output_columns
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream
 from fabric.plan.stream_facts import stream_of
-from fabric.plan.walk import walk
+from fabric.plan.walk import rewrite_expr, walk
 
 _JUST_BEFORE = Literal(timedelta(microseconds=1), pa.duration("us"))
 
@@ -255,7 +255,7 @@ def _join(node: StreamJoin, left: Stream, right: Stream) -> StreamJoin:
         return node
     # what was just before the end of a window is a microsecond earlier now
     earlier = (times[0] != node.left_time) - (times[1] != node.right_time)
-    return replace(
+    step = replace(
         node,
         left=sides[0].beside(node.left, f"{node.path}/left"),
         right=sides[1].beside(node.right, f"{node.path}/right"),
@@ -266,6 +266,24 @@ def _join(node: StreamJoin, left: Stream, right: Stream) -> StreamJoin:
         lower_us=node.lower_us + earlier,
         upper_us=node.upper_us + earlier,
         suffix=_free_suffix(node, mine, theirs),
+        condition=None,
+    )
+    return replace(step, condition=_condition(node, step))
+
+
+def _condition(node: StreamJoin, step: StreamJoin) -> Expr | None:
+    """The condition of `node`, with its columns as they are called in `step`."""
+    if node.condition is None:
+        return None
+    before, now = (
+        condition_columns(each.as_join, schema_of(each.left), schema_of(each.right))
+        for each in (node, step)
+    )
+    called = {(column.source, column.right): column.name for column in now}
+    names = {column.name: called[column.source, column.right] for column in before}
+    return rewrite_expr(
+        node.condition,
+        lambda part: Column(names[part.name]) if isinstance(part, Column) else part,
     )
 
 

@@ -6,7 +6,8 @@
 One job: the operator of `StreamJoin`. A left row at time t meets right rows from ``t + lower`` to
 ``t + upper``; so it is of no use once the watermark is beyond ``t + upper``, nor is a right row
 beyond ``t - lower``. Rows that met nobody, where those come out, come out then. A row behind the
-watermark is late and meets nobody, because its partners may be gone. Null keys meet nobody.
+watermark is late and meets nobody, because its partners may be gone. Null keys meet nobody, nor do
+rows of which the condition is not true.
 
 A call may complete more than fits into a batch. It is therefore work that is done piece by piece
 (`gradually`), and the calls that come meanwhile wait for their turn.
@@ -26,12 +27,15 @@ from fabric.errors import DataError
 from fabric.event_time import BEGINNING
 from fabric.event_time.windows import behind
 from fabric.operators.contract import Batches, Operator
+from fabric.operators.expressions.arrow import compile_expr
+from fabric.operators.expressions.predicates import filter_expr
 from fabric.operators.snapshots import GroupTimes, Packed, unpacked
 from fabric.operators.streams.columns import (
     ROWS_MAX,
     Bools,
     Ints,
     event_times,
+    gathered,
     hashes_of_rows,
     only,
     row_watermarks,
@@ -40,10 +44,10 @@ from fabric.operators.streams.columns import (
 )
 from fabric.operators.streams.group_values import Numbers
 from fabric.operators.streams.lifetime import LateRows
-from fabric.plan.expr import Expr, output_name
+from fabric.plan.expr import Expr, columns_of, output_name
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import StreamJoin
-from fabric.plan.nodes.join import JoinColumn, output_columns
+from fabric.plan.nodes.join import JoinColumn, condition_columns, output_columns
 from fabric.plan.stream import LATE_LEFT, LATE_RIGHT
 from fabric.state.backend import Snapshot, SnapshotReader
 
@@ -68,6 +72,7 @@ class StreamJoinOperator(Operator):
         self._lower, self._upper = node.lower_us, node.upper_us
         left, right = shown(sources[LEFT]), shown(sources[RIGHT])
         self._columns = output_columns(node.as_join, left, right)
+        self._condition = None if node.condition is None else _Condition(node, left, right)
         self._sides = (
             _Side(left, node.left_keys, node.left_time, self._read(LEFT), node.upper_us,
                   tells=node.how in _WAITING[LEFT], aside=node.late == "side"),
@@ -127,7 +132,8 @@ class StreamJoinOperator(Operator):
         """The columns of a side that are put out."""
         names = {c.source for c in self._columns if c.right == (side == RIGHT)}
         merged = {c.merged for c in self._columns if c.merged is not None}
-        return names | (merged if side == RIGHT else set())
+        asked = set() if self._condition is None else self._condition.read[side]
+        return names | asked | (merged if side == RIGHT else set())
 
     def _begin(self, work: Iterator[Batches]) -> Batches:
         """Do `work` after what was begun before; several batches may come in before more is asked
@@ -152,6 +158,9 @@ class StreamJoinOperator(Operator):
             numbers, places, begin = mine.probe(other, rows, begin)
             near = self._are_near(input, times[numbers], other.times(places))
             numbers, places = numbers[near], places[near]
+            if self._condition is not None:
+                true = self._condition.holds(input, rows, numbers, other.table, places)
+                numbers, places = numbers[true], places[true]
             met[numbers] = True
             fresh = other.meet(places)
             if self._how not in ("semi", "anti"):
@@ -208,6 +217,38 @@ def _value(
         return pa.nulls(n_rows, column.dtype)
     values = rows.column(name)
     return values if values.type.equals(column.dtype) else values.cast(column.dtype)
+
+
+class _Condition:
+    """What must be true of a pair of rows besides its keys and times."""
+
+    def __init__(self, node: StreamJoin, left: pa.Schema, right: pa.Schema) -> None:
+        assert node.condition is not None
+        names = columns_of(node.condition)
+        columns = condition_columns(node.as_join, left, right)
+        read = [column for column in columns if column.name in names] or columns[:1]
+        self._sources = [[c.source for c in read if c.right == side] for side in (False, True)]
+        self.read = [set(names) for names in self._sources]
+        """The columns of each side that it reads."""
+        ordered = sorted(read, key=lambda column: column.right)
+        self._schema = pa.schema([(column.name, column.dtype) for column in ordered])
+        self._is_true = compile_expr(filter_expr(node.condition, self._schema), self._schema)
+
+    def holds(
+        self, input: int, rows: pa.RecordBatch, numbers: Ints, table: JoinTable, places: _Places
+    ) -> Bools:
+        """Of which pairs of `rows` of `input` and places in the other side's `table` it is true."""
+        found = np.zeros(len(numbers), np.bool_)
+        mine, theirs = rows.select(self._sources[input]), self._sources[1 - input]
+        for begin in range(0, len(numbers), ROWS_MAX):
+            part = slice(begin, begin + ROWS_MAX)
+            columns = gathered(mine, numbers[part]).columns
+            others = table.take(places[part], theirs).columns if theirs else []
+            columns = [*columns, *others] if input == LEFT else [*others, *columns]
+            mask = self._is_true(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+            if pa.types.is_boolean(mask.type):  # else it is null for all
+                found[part] = mask.fill_null(False).to_numpy(zero_copy_only=False)
+        return found
 
 
 class _Side:

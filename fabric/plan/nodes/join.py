@@ -7,7 +7,7 @@ column of the same name; another right column that the left side has too gets th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -198,7 +198,17 @@ def condition_columns(node: Join, left: pa.Schema, right: pa.Schema) -> list[Joi
     return output_columns(replace(node, how="inner"), left, right)
 
 
-def key_types(node: Join, left: pa.Schema, right: pa.Schema) -> list[pa.DataType]:
+Like = Callable[[Join], Node]
+"""The step that a user wrote, with the keys and the suffix of a join that puts out its columns."""
+
+
+def _itself(join: Join) -> Node:
+    return join
+
+
+def key_types(
+    node: Join, left: pa.Schema, right: pa.Schema, like: Like = _itself
+) -> list[pa.DataType]:
     """The type both sides of each key pair are cast to before they are compared."""
     types = []
     for index in range(len(node.left_keys)):
@@ -206,15 +216,15 @@ def key_types(node: Join, left: pa.Schema, right: pa.Schema) -> list[pa.DataType
         b = _key_type(node.right_keys[index], right, "right")
         common = common_type(a, b)
         if common is None:
-            raise _no_common(node, index, a, b)
+            raise _no_common(node, index, a, b, like)
         types.append(common)
     return types
 
 
-def join_columns(node: Join, left: pa.Schema, right: pa.Schema) -> Columns:
+def join_columns(node: Join, left: pa.Schema, right: pa.Schema, like: Like = _itself) -> Columns:
     """Names and types of the output; raises `PlanError` and `ExprFault`."""
     _check_keys(node)
-    key_types(node, left, right)
+    key_types(node, left, right, like)
     columns = output_columns(node, left, right)
     names = [column.name for column in columns]
     for name in names if len(set(names)) < len(names) else ():
@@ -222,10 +232,10 @@ def join_columns(node: Join, left: pa.Schema, right: pa.Schema) -> Columns:
             suffix = _free_suffix(node, left, right)
             raise mended(
                 f"the join would put out two columns called {quoted(name)}",
-                replace(node, suffix=suffix),
+                like(replace(node, suffix=suffix)),
             )
     if node.condition is not None:
-        _check_condition(node, left, right)
+        _check_condition(node, left, right, like)
     return [(column.name, column.dtype) for column in columns]
 
 
@@ -244,13 +254,14 @@ def _check_keys(node: Join) -> None:
         )
 
 
-def _check_condition(node: Join, left: pa.Schema, right: pa.Schema) -> None:
+def _check_condition(node: Join, left: pa.Schema, right: pa.Schema, like: Like) -> None:
     """Refuse a condition that is not true or false over the columns of both sides."""
     columns = condition_columns(node, left, right)
     names = [column.name for column in columns]
     if len(set(names)) < len(names):  # only semi and anti get here with doubles
         suffix = _free_suffix(replace(node, how="inner"), left, right)
-        raise mended("the condition can't tell two columns apart", replace(node, suffix=suffix))
+        line = like(replace(node, suffix=suffix))
+        raise mended("the condition can't tell two columns apart", line)
     assert node.condition is not None
     schema = pa.schema([(column.name, column.dtype) for column in columns])
     infer_boolean(node.condition, schema, "the condition of a join")
@@ -268,7 +279,7 @@ def _key_type(key: Expr, schema: pa.Schema, side: str) -> pa.DataType:
     return dtype
 
 
-def _no_common(node: Join, index: int, a: pa.DataType, b: pa.DataType) -> PlanError:
+def _no_common(node: Join, index: int, a: pa.DataType, b: pa.DataType, like: Like) -> PlanError:
     """The error for key types that can't be made equal; a string side is cast where it can be."""
     left, right = node.left_keys[index], node.right_keys[index]
     names = f"{quoted(output_name(left))} is {a} and {quoted(output_name(right))} is {b}"
@@ -282,7 +293,7 @@ def _no_common(node: Join, index: int, a: pa.DataType, b: pa.DataType) -> PlanEr
         left_keys=(*node.left_keys[:index], pair[0], *node.left_keys[after:]),
         right_keys=(*node.right_keys[:index], pair[1], *node.right_keys[after:]),
     )
-    return mended(message, line)
+    return mended(message, like(line))
 
 
 def _free_suffix(node: Join, left: pa.Schema, right: pa.Schema) -> str:

@@ -30,9 +30,10 @@ StreamJoinHow = Literal["inner", "left", "right", "full", "semi", "anti"]
 class StreamJoin(Node):
     """Pairs of rows with equal keys and ``left.time + lower <= right.time <= left.time + upper``.
 
-    `left_time` and `right_time` are event time, or ends of windows, of their sides. Columns as in
-    `Join`. A row is kept until event time says that no partner can come any more. `late` rows are
-    dropped and counted, or put out aside.
+    `left_time` and `right_time` are event time, or ends of windows, of their sides. Columns and
+    `condition` as in `Join`: rows of a pair for which it is not true have not met. A row is kept
+    until event time says that no partner can come any more. `late` rows are dropped and counted,
+    or put out aside.
     """
 
     left: Node
@@ -46,9 +47,10 @@ class StreamJoin(Node):
     how: StreamJoinHow = "inner"
     suffix: str = "_right"
     late: Late = "drop"
+    condition: Expr | None = None
 
     WIRE: ClassVar[str] = "stream_join"
-    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys")
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys", "condition")
     HOLDS_ROWS: ClassVar[bool] = True
     OF_STREAM: ClassVar[bool] = True
     N_INPUTS: ClassVar[int | None] = 2
@@ -78,13 +80,13 @@ class StreamJoin(Node):
         """The join of two inputs with an end that puts out the same columns."""
         return Join(
             self.left, self.right, self.left_keys, self.right_keys, self.how, self.suffix,
-            path=self.path,
+            condition=self.condition, path=self.path,
         )  # fmt: skip
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """The columns of the join; the hidden ones of both sides are not passed on."""
         left, right = (pa.schema(visible(schema)) for schema in inputs)
-        columns = join_columns(self.as_join, left, right)
+        columns = join_columns(self.as_join, left, right, self._like)
         times = (
             time_type(self, "left_time", left, "the time of a join"),
             time_type(self, "right_time", right, "the time of a join"),
@@ -115,6 +117,11 @@ class StreamJoin(Node):
                 "must not be more than the second"
             )
         return columns
+
+    def _like(self, join: Join) -> StreamJoin:
+        """The same join of streams with the keys and the suffix of `join`."""
+        left, right = join.left_keys, join.right_keys
+        return replace(self, left_keys=left, right_keys=right, suffix=join.suffix)
 
     def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
         """Late rows of each side, if they go aside."""
@@ -161,6 +168,7 @@ class StreamJoin(Node):
         keys = [one_or_list(map(column_text, keys)) for keys in (self.left_keys, self.right_keys)]
         same = self.left_keys == self.right_keys
         rest = [f'how="{self.how}"'] if self.how != "inner" else []
+        rest += [] if self.condition is None else [f"where={expr_text(self.condition)}"]
         rest += [f"suffix={quoted(self.suffix)}"] if self.suffix != "_right" else []
         rest += [f'late="{self.late}"'] if self.late != "drop" else []
         if self._is_by_keys():

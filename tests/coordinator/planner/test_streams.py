@@ -353,7 +353,7 @@ def test_ends_of_windows_and_keys_of_other_types_are_columns_below_a_join() -> N
     windows = AssignWindows(TIMED, "ts", WINDOW)
     joined = StreamJoin(
         windows, BY_MINUTE, (END, Cast(V, pa.int64())), (END, N), "window_end", "window_end", 0, 0,
-        "full",
+        "full", condition=Call("ne", (Column("k"), Column("k_right"))),
     )  # fmt: skip
     graph = plan(Sink(joined, OUT))
     join = of(graph, StreamJoin)
@@ -361,6 +361,7 @@ def test_ends_of_windows_and_keys_of_other_types_are_columns_below_a_join() -> N
     assert join.left_keys == join.right_keys == (Column("__key_0"), Column("__key_1"))
     assert (join.left_time, join.right_time) == ("__time_2", "__time_2")
     assert (join.lower_us, join.upper_us) == (0, 0)
+    assert join.condition == Call("ne", (Column("k"), Column(f"k{join.suffix}")))
     shown = graph.stages[-1].root.children[0]
     assert schema_of(shown) == schema_of(joined)
     mixed = replace(joined, left_time="ts", lower_us=-5, upper_us=5, how="semi")

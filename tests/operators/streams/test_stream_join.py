@@ -14,18 +14,20 @@ from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.chain import build_chain
 from fabric.operators.streams import stream_join
 from fabric.operators.streams.stream_join import LEFT, RIGHT, StreamJoinOperator
-from fabric.plan.expr import Column
+from fabric.plan.expr import Call, Column, Literal
 from fabric.plan.nodes import StageInput, StreamJoin, Watermark
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import WATERMARK
 from fabric.testing.operators import Kept, Rows, Until, check_operator
 from tests.support.changes import settled
+from tests.support.sampled import SOAK
 
 US = pa.timestamp("us", "UTC")
 SCHEMAS = (
     pa.schema([("k", pa.int64()), ("ts", US), ("v", pa.string())]),
     pa.schema([("k", pa.int64()), ("at", US), ("w", pa.int64())]),
 )
+EXAMPLES = 200 if SOAK else 20
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 JOINS = {how: how.upper() for how in HOWS}
 BOUND_US = 5
@@ -34,12 +36,24 @@ SIDE = st.sampled_from([LEFT, RIGHT])
 KEY = st.one_of(st.none(), st.integers(0, 3))
 TIME = st.integers(0, 40)
 BOUNDS = st.tuples(st.integers(-12, 12), st.integers(0, 12)).map(lambda b: (b[0], b[0] + b[1]))
+IS_B = Call("eq", (Column("v"), Literal("b", pa.string())))
+HALF = Call("floor_remainder", (Column("w"), Literal(2, pa.int64())))
+IS_EVEN = Call("eq", (HALF, Literal(0, pa.int64())))
+WHERES = {
+    "true": None,
+    "v = 'b'": IS_B,
+    "w % 2 = 0": IS_EVEN,
+    "w % 2 = 0 OR v = 'b'": Call("or", (IS_EVEN, IS_B)),
+    "w > epoch_us(ts)": Call("gt", (Column("w"), Call("unix_micros", (Column("ts"),)))),
+    "false": Literal(False, pa.bool_()),
+}
 
 
-def node_of(how, bounds, sources=None):
+def node_of(how, bounds, sources=None, where="true"):
     left, right = sources or [StageInput(side, SCHEMAS[side]) for side in (LEFT, RIGHT)]
     return StreamJoin(
-        left, right, (Column("k"),), (Column("k"),), "ts", "at", *bounds, how=how
+        left, right, (Column("k"),), (Column("k"),), "ts", "at", *bounds, how=how,
+        condition=WHERES[where],
     )  # fmt: skip
 
 
@@ -48,14 +62,14 @@ def maker(node):
 
 
 def batch_of(side, rows):
-    """Rows of (key, time); the last column tells them apart."""
+    """Rows of (key, time), and a value that depends on the time."""
     names = SCHEMAS[side].names
-    dicts = [dict(zip(names, (k, t, "ab"[i % 2] if side == LEFT else i), strict=True))
-             for i, (k, t) in enumerate(rows)]  # fmt: skip
+    dicts = [dict(zip(names, (k, t, ("a", "b", None)[(i + t) % 3] if side == LEFT else i + t),
+                      strict=True)) for i, (k, t) in enumerate(rows)]  # fmt: skip
     return pa.RecordBatch.from_pylist(dicts, SCHEMAS[side])
 
 
-def answer(left, right, how, bounds):
+def answer(left, right, how, bounds, where="true"):
     """What DuckDB's join has, as `settled`; `left` and `right` are batches."""
     tables = map(pa.Table.from_batches, (left, right), SCHEMAS)
     columns = "l.k, ts, v"
@@ -66,7 +80,7 @@ def answer(left, right, how, bounds):
         for name, table in zip("lr", tables, strict=True):
             connection.register(name, table)
         found = connection.sql(
-            f"SELECT {columns} FROM l {JOINS[how]} JOIN r ON l.k = r.k AND {near}"
+            f"SELECT {columns} FROM l {JOINS[how]} JOIN r ON l.k = r.k AND {near} AND ({where})"
         )
         return settled(found.to_arrow_table().to_batches())
 
@@ -102,11 +116,12 @@ def timed(side):
     return Watermark(source, SCHEMAS[side].names[1], BOUND_US, rows=True)
 
 
-@settings(max_examples=20, deadline=None)
-@given(rows=splits(), bounds=BOUNDS, how=st.sampled_from(HOWS))
-def test_any_interleaving_of_splits_gives_duckdbs_rows(rows, bounds, how):
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(rows=splits(), bounds=BOUNDS, where=st.sampled_from(list(WHERES)))
+@pytest.mark.parametrize("how", HOWS)
+def test_any_interleaving_of_splits_gives_duckdbs_rows(rows, bounds, how, where):
     names = {side: sorted({f"s{n}" for s, n, *_ in rows if s == side}) for side in (LEFT, RIGHT)}
-    node = node_of(how, bounds, [timed(LEFT), timed(RIGHT)])
+    node = node_of(how, bounds, [timed(LEFT), timed(RIGHT)], where)
     chain = build_chain(node, splits=names)
     out, came = [], ([], [])
     time = {"right": "at", "full": None}.get(how, "ts")
@@ -127,7 +142,7 @@ def test_any_interleaving_of_splits_gives_duckdbs_rows(rows, bounds, how):
     for side in (LEFT, RIGHT):
         before = chain.watermarks[""]
         take(chain.on_end(side))
-    assert settled(out) == answer(*came, how, bounds)
+    assert settled(out) == answer(*came, how, bounds, where)
     assert all(batch.schema.equals(schema_of(node)) for batch in out)
     counts = chain.counts()[""]
     assert counts["late_left"] == counts["late_right"] == 0
@@ -147,16 +162,19 @@ def steps(draw):
     return made
 
 
-@settings(max_examples=20, deadline=None)
-@given(steps=steps(), bounds=BOUNDS, how=st.sampled_from(HOWS), behind=st.integers(0, 4))
-def test_the_same_after_an_abort_and_with_other_numbers_of_tasks(steps, bounds, how, behind):
-    node = node_of(how, bounds)
+@settings(max_examples=24, deadline=None)
+@given(
+    steps=steps(), bounds=BOUNDS, how=st.sampled_from(HOWS), behind=st.integers(0, 4),
+    where=st.sampled_from(list(WHERES)),
+)  # fmt: skip
+def test_the_same_after_an_abort_and_with_other_numbers_of_tasks(steps, bounds, how, behind, where):
+    node = node_of(how, bounds, where=where)
     out = check_operator(maker(node), steps, keys=["k"], n_inputs=2, behind=behind)
     given = [
         [step.batch for step in steps if isinstance(step, Rows) and step.input == side]
         for side in (LEFT, RIGHT)
     ]
-    assert settled(out.rows) == answer(*given, how, bounds)
+    assert settled(out.rows) == answer(*given, how, bounds, where)
 
 
 @pytest.mark.parametrize("how", HOWS)

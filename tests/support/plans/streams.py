@@ -159,9 +159,11 @@ def _joined(rng: Random, node: Node) -> Node:
     other = Select(_source(rng), (Column("k"), Alias(Column("ts"), at)))
     low = rng.randint(-9, 9) * _SECOND
     high, time = low + rng.randint(0, 9) * _SECOND, rng.choice([stream.time, *sorted(stream.ends)])
+    condition = Call("le", (Column(time), Column(at))) if rng.random() < 0.5 else None
     return StreamJoin(
         node, other, (Column("k"),), (Column("k"),), time, at, low, high,
         rng.choice(get_args(StreamJoinHow)), late=rng.choice(["drop", "side"]),
+        condition=condition,
     )  # fmt: skip
 
 
