@@ -60,6 +60,7 @@ from fabric.plan.nodes import (
     Scan,
     Select,
     Sort,
+    StreamJoin,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
@@ -67,7 +68,9 @@ from fabric.plan.statistics import NOTHING_KNOWN, Statistics
 
 SIMPLIFY: Rules = {
     Filter: (simplify_logic, simplify_filter),
-    **dict.fromkeys((Scan, Join, Select, WithColumns, Aggregate, Sort), (simplify_logic,)),
+    **dict.fromkeys(
+        (Scan, Join, StreamJoin, Select, WithColumns, Aggregate, Sort), (simplify_logic,)
+    ),
 }
 IMPLY: Rules = {Filter: (imply_filters,)}
 PUSH: Rules = {

@@ -31,8 +31,8 @@ from fabric.plan.nodes import (
     Sink,
     StageInput,
     StreamAggregate,
-    StreamJoin,
     StreamScan,
+    TwoStreams,
     Watermark,
     WithColumns,
 )
@@ -56,7 +56,7 @@ _PLANNERS = frozenset({
 """Fields that the planner sets, or that are told elsewhere."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
 """Kinds of nodes that keep a position, and no state of keys."""
-_TOLD = Groups | KeyedProcess | Limit | Sink | StreamJoin | StreamScan | Watermark
+_TOLD = Groups | KeyedProcess | Limit | Sink | StreamScan | TwoStreams | Watermark
 """Nodes that may keep something."""
 _WINDOWS, _EXPRESSIONS = get_args(Window), get_args(Expr)
 _FROM_PATTERN = re.compile(r"[a-z_]+_\d+(/.*)?")
@@ -122,7 +122,7 @@ def _record(node: Node, nodes: Mapping[str, Node]) -> NodeRecord:
         return NodeRecord(node.path, node.WIRE, text, named)
     parts = {name: _shortened(part) for name, part in _parts(node)}
     parts |= dict(_states(node))
-    for part in ("left/", "right/") if isinstance(node, StreamJoin) else ("",):
+    for part in ("left/", "right/") if isinstance(node, TwoStreams) else ("",):
         if computed := _computed(nodes.get(f"{node.path}/{part}keys")):
             parts[part.replace("/", "_") + "computed"] = _shortened(computed)
     return NodeRecord(
@@ -143,7 +143,7 @@ def _shortened(text: str) -> str:
 
 
 def _keys(node: Node) -> tuple[str, ...]:
-    if isinstance(node, StreamJoin):
+    if isinstance(node, TwoStreams):
         left = schema_of(node.left)
         return tuple(_column(left.field(output_name(key))) for key in node.left_keys)
     if not isinstance(node, Groups | KeyedProcess):
@@ -160,7 +160,7 @@ def _schema(node: Node) -> str:
             return ", ".join(_arguments(_bare(agg), source) for agg in node.aggs)
         case Groups(keeps_rows=False):
             return ""
-        case StreamJoin():
+        case TwoStreams():
             return "; ".join(_columns(schema_of(side)) for side in node.children)
         case Groups() | Sink():
             return _columns(schema_of(node.input))

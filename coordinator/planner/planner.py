@@ -57,8 +57,8 @@ from fabric.plan.nodes import (
     SideOutput,
     Sink,
     Sort,
-    StreamJoin,
     StreamScan,
+    TwoStreams,
     Union,
     Watermark,
     Window,
@@ -206,7 +206,7 @@ class _Planner:
                 return plan_keyed(self._draft, node, below[0], n)
             case LookupJoin():
                 return plan_lookup(self._draft, node, below[0], below[1])
-            case StreamJoin():
+            case TwoStreams():
                 n = self._n(node, max(below[0].n, below[1].n))
                 return plan_stream_join(self._draft, node, below[0], below[1], n)
             case SideOutput():

@@ -14,6 +14,7 @@ from fabric.coordinator.planner.node_records import STATE
 from fabric.errors import StateSchemaError
 from fabric.plan.durations import duration_text
 from fabric.plan.nodes import (
+    AsofJoin,
     Deduplicate,
     KeyedProcess,
     Limit,
@@ -102,6 +103,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "timers": Rule(_more, "timers that are set would have nobody to call"),
     },
     StreamJoin.WIRE: {"suffix": _FREE, "late": _FREE},
+    AsofJoin.WIRE: {"suffix": _FREE, "late": _FREE, "how": _FREE},
     Limit.WIRE: {"n": _FREE},
     Sink.WIRE: {
         **{f"target.{name}": _FREE for name in _FREE_OF_TARGETS},

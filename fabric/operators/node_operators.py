@@ -22,6 +22,7 @@ from fabric.operators.row_operators import (
     ProjectOperator,
     UnionOperator,
 )
+from fabric.operators.streams.asof_join import AsofJoinOperator
 from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.operators.streams.lookup_join import LookupJoinOperator
 from fabric.operators.streams.process.operator import ProcessOperator
@@ -35,6 +36,7 @@ from fabric.operators.streams.windows.time_windows import TimeWindows
 from fabric.plan.event_windows import Count, Global, Session
 from fabric.plan.expr import Column, output_name
 from fabric.plan.nodes import (
+    AsofJoin,
     AssignWindows,
     Branches,
     Changes,
@@ -99,6 +101,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any, pa.Schema, Sources], Operator]] = 
         node, sources[0], sources[1], output
     ),
     StreamJoin: lambda node, output, sources: StreamJoinOperator(node, sources, output),
+    AsofJoin: lambda node, output, sources: AsofJoinOperator(node, sources, output),
     Changes: lambda _, output, sources: ChangesOperator(output, sources[0]),
     Branches: lambda *_: BranchesOperator(),
 }

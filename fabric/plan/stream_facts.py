@@ -13,7 +13,7 @@ from zlib import crc32
 from fabric.errors import PlanError
 from fabric.plan.faults import quoted
 from fabric.plan.node import Node
-from fabric.plan.nodes import Groups, SideOutput, StreamJoin, StreamScan, Union
+from fabric.plan.nodes import Groups, SideOutput, StreamScan, TwoStreams, Union
 from fabric.plan.paths import assign_paths
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import LATE, LATE_LEFT, LATE_RIGHT, RESERVED, Stream
@@ -40,7 +40,7 @@ def drops_late(root: Node) -> frozenset[tuple[str, str]]:
 
 
 def _late_tags(step: Node) -> tuple[str, ...]:
-    if isinstance(step, StreamJoin):
+    if isinstance(step, TwoStreams):
         return LATE_LEFT, LATE_RIGHT
     return (LATE,) if isinstance(step, Groups) else ()
 

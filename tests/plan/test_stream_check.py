@@ -13,6 +13,7 @@ from fabric.plan.event_windows import Count, Trigger, Tumbling
 from fabric.plan.expr import Agg, Alias, Call, Column, SortKey
 from fabric.plan.nodes import (
     Aggregate,
+    AsofJoin,
     AssignWindows,
     Changes,
     Deduplicate,
@@ -68,6 +69,7 @@ def timed_as(dtype: pa.DataType, *more: pa.Field) -> Watermark:
 
 
 NEAR = StreamJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", -SECOND, SECOND)
+AS_OF = AsofJoin(TIMED, TIMED, (K,), (K,), "ts", "ts")
 ENDING = replace(TABLE, schema=SCHEMA)
 EARLY = replace(HOURLY, trigger=Trigger(early_us=SECOND))
 NANOS, NAIVE = timed_as(pa.timestamp("ns", "UTC")), timed_as(pa.timestamp("us"))
@@ -104,6 +106,22 @@ REFUSED: list[tuple[Node, str]] = [
     (replace(NEAR, suffix="", how="semi", condition=Call("eq", (V, V))),
      r'can.t tell two columns apart; write: \.join_interval\(.*suffix="_2"'),
     (replace(NEAR, how="cross"), 'how="cross" is not one of|is not one of "inner"'),
+    # ---- as-of joins
+    (replace(AS_OF, left=ENDING), r"is of two streams; .*write: stream\.join\(table"),
+    (replace(AS_OF, right=SCAN), r"right side of a join of two streams needs .*\.with_watermark"),
+    (replace(AS_OF, left=EARLY, left_time="window_end"), r"can't take changing .*\.changes\(\)"),
+    (replace(AS_OF, left=NANOS), r'whole microseconds, and "ts" is timestamp\[ns, tz=UTC\]; write'),
+    (replace(AS_OF, left_keys=(), right_keys=()), r'needs a key .*write: \.join_asof\(…, by="id"'),
+    (replace(AS_OF, right_keys=(V,)),
+     r'"k" is string.*write: \.join_asof\(other, on="ts", left_by='),
+    (replace(AS_OF, strategy="forward"), r'without a bound.* write: .*tolerance="10 minutes"\)'),
+    (replace(AS_OF, strategy="past"), 'is not one of "backward"'),
+    (replace(AS_OF, how="full"), 'is not one of "inner"'),
+    (replace(AS_OF, tolerance_us=-1), "a tolerance is at least 0"),
+    (replace(AS_OF, tolerance_us=1 << 62), "tolerance_us is at most"),
+    (replace(AS_OF, shift_us=1), "shift_us=1 is not one of"),
+    (replace(AS_OF, deleted=V), "what deleted of a join says must be true or false"),
+    (replace(AS_OF, left=ENDING, right=ENDING), r"is for streams, .*write: \.join_asof\(other"),
     (Union((TIMED, Select(TABLE, (K,)))), "inputs of as many columns"),
     (Union((Select(TIMED, (K,)), Select(TABLE, (K,)))), "a union of a stream and rows with an end"),
     (Exchange(TIMED, "broadcast"), "a stream can't be broadcast"),

@@ -27,6 +27,7 @@ from fabric.plan.event_windows import (
 )
 from fabric.plan.expr import Agg, Alias, Call, Column, SortKey, Udf
 from fabric.plan.nodes import (
+    AsofJoin,
     AssignWindows,
     Changes,
     Deduplicate,
@@ -174,12 +175,20 @@ STEPS: list[tuple[Node, str]] = [
     (SideOutput(replace(HOURLY, late="side"), "late"), '.side_output("late")'),
     (LookupJoin(TIMED, TABLE, (K,), (K,), "left", "_t"),
      '.join(other, on="k", how="left", suffix="_t")'),
-    (StreamJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", -SECOND, 0, "left", "_t", "side"),
+    (StreamJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", -SECOND, 0, "left", suffix="_t",
+                late="side"),
      '.join_interval(other, (col("ts") - datetime.timedelta(seconds=1), "ts"), "ts", by="k", '
      'how="left", suffix="_t", late="side")'),
     (StreamJoin(HOURLY, HOURLY, (K, Column("window_end")), (K, Column("window_end")), "window_end",
                 "window_end", how="semi", condition=Call("ne", (Column("n"), Column("n_right")))),
      '.join(other, on=["k", "window_end"], how="semi", where=col("n") != col("n_right"))'),
+    (AsofJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", "left", "nearest", SECOND, False,
+              suffix="_t", late="side"),
+     '.join_asof(other, on="ts", by="k", strategy="nearest", tolerance="1 second", '
+     'allow_exact_matches=False, suffix="_t", late="side")'),
+    (AsofJoin(TIMED, HOURLY, (K,), (K,), "ts", "window_end", "inner",
+              deleted=Call("is_null", (Column("n"),))),
+     '.join_temporal(other, on="k", deleted=col("n").is_null())'),
     (Changes(StreamAggregate(SCAN, (K,), COUNT)), ".changes()"),
     (Sink(TIMED, StreamFileTarget("ipc", "/out", 1, 2, 3.0, 4, 5.0, (("a", "b"),))),
      '.write_stream("/out", format="ipc")'),

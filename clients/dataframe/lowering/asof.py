@@ -49,7 +49,7 @@ class Asof:
     right_on: plan.Expr
     left_by: tuple[plan.Expr, ...]
     right_by: tuple[plan.Expr, ...]
-    strategy: str
+    strategy: nodes.AsofStrategy
     tolerance: Tolerance | None
     exact: bool
     suffix: str

@@ -6,6 +6,8 @@ join_interval(other, "ts", (col("at"), col("at") + timedelta(minutes=5)), by="k"
 =>  StreamJoin(by k, -5 minutes <= at - ts <= 0)
 
 join(other, on=["k", "window_end"])    =>  StreamJoin(by k, window_end, 0 <= end - end <= 0)
+
+join_temporal(other, on="k")           =>  AsofJoin(by k, the last at - ts <= 0)
 """
 
 from __future__ import annotations
@@ -13,14 +15,20 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import get_args
 
-from fabric.clients.dataframe.expressions.types import PointOrRange
+import pyarrow as pa
+
+from fabric.clients.dataframe.durations import parse_duration
+from fabric.clients.dataframe.expressions.types import PointOrRange, Tolerance
+from fabric.clients.dataframe.lowering.asof import Asof, asof
 from fabric.clients.dataframe.lowering.joins import sides_of
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.durations import UNITS_US
-from fabric.plan.faults import quoted
+from fabric.plan.faults import listed, quoted
+from fabric.plan.mend import free_name
 from fabric.plan.python import expr_text
+from fabric.plan.schema import schema_of
 from fabric.plan.stream import Stream, two_streams
 from fabric.plan.stream_facts import stream_of
 
@@ -97,6 +105,170 @@ def by_interval(
     return _made(join, (times[0], times[1]), bounds, late)
 
 
+def as_of(left: nodes.Node, right: nodes.Node, join: Asof, late: nodes.Late) -> nodes.AsofJoin:
+    """``join_asof`` of two streams: by event time, and with a bound on what is kept."""
+    line = f'.join_asof(other, …, strategy="{join.strategy}", tolerance="10 minutes")'
+    tolerance = _tolerance_us(join.tolerance, line)
+    if tolerance is None and join.strategy != "backward":
+        raise PlanError(
+            f'join_asof of two streams by strategy="{join.strategy}" would keep rows for ever, as '
+            f"one that they find may come at any time; write: {line}"
+        )
+    if not join.left_by:
+        raise PlanError(
+            "join_asof of two streams needs a key that is equal on both sides, by which rows go to "
+            'tasks; write: .join_asof(…, by="id")'
+        )
+    times = []
+    for node, given in ((left, join.left_on), (right, join.right_on)):
+        stream = stream_of(node)
+        assert stream is not None
+        _check_side(stream, node is left)
+        name = given.name if isinstance(given, plan.Column) else ""
+        if name not in _times_of(stream):
+            known = " or ".join(quoted(time) for time in _times_of(stream))
+            raise PlanError(
+                f"join_asof of two streams goes by event time, and {expr_text(given)} is not that "
+                f"of its side, which is {known or 'left out or changed by an earlier step'}"
+            )
+        times.append(name)
+    return nodes.AsofJoin(
+        left, right, join.left_by, join.right_by, times[0], times[1], "left", join.strategy,
+        tolerance, join.exact, suffix=join.suffix, late=late,
+    )  # fmt: skip
+
+
+def temporal(
+    join: nodes.Join, times: tuple[str | None, str | None], deleted: plan.Expr | None,
+    late: nodes.Late,
+) -> nodes.Node:  # fmt: skip
+    """Each row of one side with the version of the other as of its time; of streams or of tables.
+
+    Rows of tables with the columns of the version and, as the last, whether it is one:
+
+        Filter(there)                                inner
+          Select(…, version columns if there)        left
+            asof(left, WithColumns(right, there))
+    """
+    if join.how not in get_args(nodes.AsofHow):
+        raise PlanError(
+            f"join_temporal takes how inner or left, got how={join.how!r}: it finds versions for "
+            "the rows of this side"
+        )
+    how: nodes.AsofHow = "inner" if join.how == "inner" else "left"
+    streams = are_streams(join, late)
+    sides = stream_of(join.left), stream_of(join.right)
+    if not streams and any(side is not None for side in sides):
+        raise PlanError(
+            "join_temporal is of two streams, or of two tables; a stream finds rows of a table by "
+            'equal keys: stream.join(table, on="id")'
+        )
+    for side, given in zip(sides, times, strict=True):
+        if side is not None:
+            _check_side(side, side is sides[0])
+        elif given is None:
+            raise PlanError(
+                "join_temporal of tables needs the column of time of both sides; write: "
+                '.join_temporal(other, on="id", left_time="ts", right_time="at")'
+            )
+    named = [_time_of(*each) for each in zip((join.left, join.right), sides, times, strict=True)]
+    if streams:
+        return nodes.AsofJoin(
+            join.left, join.right, join.left_keys, join.right_keys, named[0], named[1], how,
+            deleted=deleted, suffix=join.suffix, late=late,
+        )  # fmt: skip
+    return _temporal_of_tables(join, (named[0], named[1]), deleted)
+
+
+def _temporal_of_tables(
+    join: nodes.Join, times: tuple[str, str], deleted: plan.Expr | None
+) -> nodes.Node:
+    left, right = schema_of(join.left), schema_of(join.right)
+    there = free_name("__there", [*left.names, *right.names])
+    is_there: plan.Expr = plan.Literal(True, pa.bool_())
+    if deleted is not None:
+        is_there = plan.Call(
+            "not", (plan.Call("coalesce", (deleted, plan.Literal(False, pa.bool_()))),)
+        )
+    versions = nodes.WithColumns(
+        join.right, (plan.Alias(is_there, there),), path="join_temporal_*/versions"
+    )
+    found = asof(
+        join.left, versions,
+        Asof(
+            plan.Column(times[0]), plan.Column(times[1]), join.left_keys, join.right_keys,
+            "backward", None, exact=True, suffix=join.suffix,
+        ),
+    )  # fmt: skip
+    if join.how == "inner":
+        found = nodes.Filter(found, plan.Column(there), path="join_temporal_*/found")
+    exprs: list[plan.Expr] = []
+    for name in schema_of(found).names:
+        column = plan.Column(name)
+        if name in left.names or join.how == "inner" or deleted is None:
+            exprs.append(column)
+        elif name != there:
+            value = plan.Case(((plan.Column(there), column),), plan.Literal(None, pa.null()))
+            exprs.append(plan.Alias(value, name))
+    kept = (expr for expr in exprs if expr != plan.Column(there))
+    return nodes.Select(found, tuple(kept), path="join_temporal_*")
+
+
+def _time_of(node: nodes.Node, stream: Stream | None, given: str | None) -> str:
+    """The column of time of a side: event time, unless a column is `given`."""
+    if stream is None:
+        assert given is not None
+        if given not in schema_of(node).names:
+            raise PlanError(
+                f"join_temporal: there is no column {quoted(given)}; the columns are "
+                f"{listed(schema_of(node).names)}"
+            )
+        return given
+    times = _times_of(stream)
+    if given is not None and given not in times:
+        known = " or ".join(map(quoted, times)) or "left out or changed by an earlier step"
+        raise PlanError(
+            f"join_temporal of streams goes by event time, which is {known}, not {quoted(given)}"
+        )
+    if given is None and not times:
+        raise PlanError(
+            "join_temporal: the column of event time was left out or changed by an earlier step; "
+            "keep it as it is"
+        )
+    return times[0] if given is None else given
+
+
+def _times_of(stream: Stream) -> list[str]:
+    """Event time, if it is there, and ends of windows."""
+    return [*([stream.time] if stream.time else []), *sorted(stream.ends)]
+
+
+def _check_side(stream: Stream, is_left: bool) -> None:
+    """Refuse changing results, and rows without event time."""
+    stream.check_append_only("a join of two streams")
+    stream.check_timed(f"the {'left' if is_left else 'right'} side of a join of two streams")
+
+
+def _tolerance_us(tolerance: Tolerance | None, line: str) -> int | None:
+    """Microseconds that are as many in every zone."""
+    if tolerance is None:
+        return None
+    if not isinstance(tolerance, str | timedelta):
+        raise PlanError(
+            f"join_asof of two streams needs a length of time as its tolerance, got {tolerance!r}; "
+            f"write: {line}"
+        )
+    number, unit = parse_duration(tolerance)
+    if number < 0:
+        raise PlanError(f"join_asof needs a tolerance of at least 0, got {tolerance!r}")
+    if unit not in _STEADY and not isinstance(tolerance, timedelta):
+        raise PlanError(
+            f"join_asof of two streams: a {unit} is not always as long; give the tolerance in "
+            'hours, for example tolerance="24 hours"'
+        )
+    return number * UNITS_US[unit]
+
+
 def _both(join: nodes.Join) -> tuple[Stream, Stream]:
     """What is known of both sides; refuses what no join of two streams can be."""
     left, right = stream_of(join.left), stream_of(join.right)
@@ -124,7 +296,7 @@ def _made(
     assert join.how != "cross"
     return nodes.StreamJoin(
         join.left, join.right, join.left_keys, join.right_keys, *times, *bounds, join.how,
-        join.suffix, late, join.condition,
+        join.condition, suffix=join.suffix, late=late,
     )  # fmt: skip
 
 

@@ -16,7 +16,13 @@ from fabric.clients.dataframe.expressions.types import (
 from fabric.clients.dataframe.lowering.asof import Asof, asof
 from fabric.clients.dataframe.lowering.joins import interval_condition, null_safe
 from fabric.clients.dataframe.lowering.sets import by_name, compared, numbered
-from fabric.clients.dataframe.lowering.stream_joins import are_streams, by_interval, of_streams
+from fabric.clients.dataframe.lowering.stream_joins import (
+    are_streams,
+    as_of,
+    by_interval,
+    of_streams,
+    temporal,
+)
 from fabric.clients.dataframe.names import choice, text
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
@@ -25,12 +31,11 @@ from fabric.plan import nodes
 from fabric.plan.stream_facts import stream_of
 
 Keys = tuple[plan.Expr, ...]
-AsofStrategy = Literal["backward", "forward", "nearest"]
 Closed = Literal["both", "left", "right", "none"]
 
 
 class JoinVerbs(Verbs):
-    """``join``, ``join_asof``, ``join_interval`` and ``cross_join``."""
+    """``join``, ``join_asof``, ``join_temporal``, ``join_interval`` and ``cross_join``."""
 
     __slots__ = ()
 
@@ -134,10 +139,11 @@ class JoinVerbs(Verbs):
         by: KeyColumns | None = None,
         left_by: KeyColumns | None = None,
         right_by: KeyColumns | None = None,
-        strategy: AsofStrategy = "backward",
+        strategy: nodes.AsofStrategy = "backward",
         tolerance: Tolerance | None = None,
         allow_exact_matches: bool = True,
         suffix: str = "_right",
+        late: nodes.Late = "drop",
     ) -> Self:
         """Each row with the row of `other` whose key is nearest; rows without one stay.
 
@@ -159,6 +165,9 @@ class JoinVerbs(Verbs):
         allow_exact_matches
             False leaves equal keys out.
 
+        Of two streams the key is event time, `by` is needed, and but for ``backward`` a tolerance.
+        `docs/joins.md` says when a row comes out, and what `late` is.
+
         Examples
         --------
         >>> from fabric import DataFrame
@@ -168,10 +177,11 @@ class JoinVerbs(Verbs):
         [1.0, 1.6]
         """
         self._other(other, "join_asof")
-        if any(stream_of(one._node) is not None for one in (self, other)):
+        streams = [stream_of(one._node) is not None for one in (self, other)]
+        if any(streams) and not all(streams):
             raise PlanError(
-                "join_asof needs all rows of both sides, and those of a stream are never all "
-                'there; a stream finds rows of a table by equal keys: stream.join(table, on="id")'
+                "join_asof is of two streams, or of two tables; a stream finds rows of a table by "
+                'equal keys: stream.join(table, on="id")'
             )
         choice(strategy, ("backward", "forward", "nearest"), "join_asof", "strategy")
         left, right = args.join_keys(on, left_on, right_on, "join_asof")
@@ -184,7 +194,71 @@ class JoinVerbs(Verbs):
         join = Asof(
             left[0], right[0], mine, theirs, strategy, tolerance, allow_exact_matches, suffix
         )
+        if all(streams):
+            return self._with((other,), as_of(self._node, other._node, join, late))
+        if late != "drop":
+            raise PlanError("only a join of two streams has late rows; leave late out")
         return self._with((other,), asof(self._node, other._node, join))
+
+    def join_temporal(
+        self,
+        other: Self,
+        on: KeyColumns | None = None,
+        how: args.JoinName = "inner",
+        *,
+        left_on: KeyColumns | None = None,
+        right_on: KeyColumns | None = None,
+        left_time: str | None = None,
+        right_time: str | None = None,
+        deleted: Predicates | None = None,
+        suffix: str = "_right",
+        late: nodes.Late = "drop",
+    ) -> Self:
+        """Each row with the version of `other` as of its time: the last one at or before it.
+
+        `other` has rows of what changes, such as a price or an address: each is the version of its
+        key from its time on, until the next.
+
+        Parameters
+        ----------
+        on, left_on, right_on
+            Keys that must be equal; null matches nothing.
+        how
+            ``inner``, or ``left``, which keeps rows without a version.
+        left_time, right_time
+            The columns of time; of streams it is event time unless one is given, which then must
+            be that or the end of a window.
+        deleted
+            What is true of rows of `other` that end their key: from then on there is no version.
+        suffix
+            Put behind a right column that the left side also has.
+        late
+            Of two streams: ``side`` puts late rows aside, see `docs/joins.md`.
+
+        Of two streams a row waits until the watermark has passed its time. Of versions that no row
+        can see any more the newest of each key is kept. Of versions of one time the one that came
+        last counts; in tables it is any one.
+
+        Examples
+        --------
+        >>> from datetime import datetime
+        >>> from fabric import DataFrame
+        >>> day = lambda n: datetime(2024, 5, n)
+        >>> sales = DataFrame({"item": ["a", "a"], "at": [day(2), day(9)]})
+        >>> prices = DataFrame({"item": ["a", "a"], "since": [day(1), day(5)], "price": [10, 12]})
+        >>> seen = sales.join_temporal(prices, on="item", left_time="at", right_time="since")
+        >>> seen.sort("at").collect().to_pydict()["price"]
+        [10, 12]
+        """
+        self._other(other, "join_temporal")
+        text(suffix, "join_temporal", "suffix")
+        left, right = args.join_keys(on, left_on, right_on, "join_temporal")
+        gone = None if deleted is None else args.predicate([deleted], {}, "join_temporal")
+        node = nodes.Join(
+            self._node, other._node, left, right, args.join_how(how), suffix,
+            path="join_temporal_*",
+        )  # fmt: skip
+        return self._with((other,), temporal(node, (left_time, right_time), gone, late))
 
     def join_interval(
         self,

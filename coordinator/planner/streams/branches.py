@@ -23,8 +23,8 @@ from fabric.plan.nodes import (
     Node,
     Sink,
     StageInput,
-    StreamJoin,
     StreamScan,
+    TwoStreams,
     Watermark,
     branch_side,
 )
@@ -123,7 +123,7 @@ def _is_branch(draft: Draft, user: int, scan: StreamScan, n_tasks: int) -> bool:
     nodes = walk(stage.root)
     return (
         all(node is scan or node.children for node in nodes)
-        and not any(isinstance(node, Keyed | Sink | StreamJoin) for node in nodes)
+        and not any(isinstance(node, Keyed | Sink | TwoStreams) for node in nodes)
         and not any(edge.is_result for edge in draft.edges if edge.producer == user)
         and (stage.flexible or stage.n_tasks == n_tasks)
     )

@@ -21,6 +21,7 @@ import pyarrow as pa
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, output_name
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import (
+    AsofJoin,
     AssignWindows,
     Groups,
     LookupJoin,
@@ -29,6 +30,7 @@ from fabric.plan.nodes import (
     SideOutput,
     StreamAggregate,
     StreamJoin,
+    TwoStreams,
     WithColumns,
 )
 from fabric.plan.nodes.join import condition_columns, key_types, output_columns
@@ -66,7 +68,7 @@ def _made(node: Node, below: tuple[Node, ...]) -> tuple[Node, Node]:
             step = _windows(over, _stream_of(node.children[0]))
         case LookupJoin():
             step = _lookup(over)
-        case StreamJoin():
+        case TwoStreams():
             step = _join(over, *map(_stream_of, node.children))
         case _:
             return over, over
@@ -83,7 +85,7 @@ def _as_before(node: Node, step: Node) -> Node:
     """`step` with just the columns of `node`, called as there; both have them in one order."""
     if step is node or schema_of(step).names == (names := schema_of(node).names):
         return step
-    if isinstance(node, StreamJoin) and isinstance(step, StreamJoin):
+    if isinstance(node, TwoStreams) and isinstance(step, TwoStreams):
         return Select(step, tuple(_joined_columns(node, step)), path=f"{node.path}/columns")
     found = _names_in_step(node, step)
     exprs = tuple(
@@ -240,10 +242,10 @@ def _lookup(node: LookupJoin) -> LookupJoin:
     )
 
 
-def _join(node: StreamJoin, left: Stream, right: Stream) -> StreamJoin:
+def _join(node: TwoStreams, left: Stream, right: Stream) -> TwoStreams:
     """Both sides with keys of one type, each key once, and with event time, as columns."""
     mine, theirs = schema_of(node.left), schema_of(node.right)
-    types = key_types(node.as_join, mine, theirs)
+    types = key_types(node.as_join, mine, theirs)[: len(node.left_keys)]
     sides = _Columns(mine), _Columns(theirs)
     keys = node.left_keys, node.right_keys
     if not (_are_plain(keys[0], mine, types) and _are_plain(keys[1], theirs, types)) or any(
@@ -251,24 +253,28 @@ def _join(node: StreamJoin, left: Stream, right: Stream) -> StreamJoin:
     ):
         keys = _cast(keys[0], types, sides[0]), _cast(keys[1], types, sides[1])
     times = sides[0].time(node.left_time, left), sides[1].time(node.right_time, right)
+    deleted = node.deleted if isinstance(node, AsofJoin) else None
+    if deleted is not None:
+        deleted = sides[1].value(deleted)
     if not (sides[0].added or sides[1].added):
         return node
     # what was just before the end of a window is a microsecond earlier now
     earlier = (times[0] != node.left_time) - (times[1] != node.right_time)
     step = replace(
-        node,
+        node.with_left_earlier(earlier),
         left=sides[0].beside(node.left, f"{node.path}/left"),
         right=sides[1].beside(node.right, f"{node.path}/right"),
         left_keys=keys[0],
         right_keys=keys[1],
         left_time=times[0],
         right_time=times[1],
-        lower_us=node.lower_us + earlier,
-        upper_us=node.upper_us + earlier,
         suffix=_free_suffix(node, mine, theirs),
-        condition=None,
     )
-    return replace(step, condition=_condition(node, step))
+    if isinstance(step, AsofJoin):
+        return replace(step, deleted=deleted)
+    if isinstance(step, StreamJoin) and isinstance(node, StreamJoin):
+        return replace(step, condition=_condition(node, step))
+    return step
 
 
 def _condition(node: StreamJoin, step: StreamJoin) -> Expr | None:
@@ -287,7 +293,7 @@ def _condition(node: StreamJoin, step: StreamJoin) -> Expr | None:
     )
 
 
-def _free_suffix(node: LookupJoin | StreamJoin, left: pa.Schema, right: pa.Schema) -> str:
+def _free_suffix(node: LookupJoin | TwoStreams, left: pa.Schema, right: pa.Schema) -> str:
     """A suffix under which no right column meets another: keys are told apart now."""
     suffix = node.suffix
     names = {*left.names, *right.names}
@@ -312,7 +318,7 @@ def _cast(
     return tuple(columns.computed(Cast(key, dtype), "__key") for key, dtype in pairs)
 
 
-def _joined_columns(node: StreamJoin, step: StreamJoin) -> Iterator[Expr]:
+def _joined_columns(node: TwoStreams, step: TwoStreams) -> Iterator[Expr]:
     """The columns of `node` by what `step` calls them; keys that `node` merges are two there."""
     now = {
         (column.source, column.right): column

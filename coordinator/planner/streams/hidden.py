@@ -29,7 +29,7 @@ from fabric.plan.nodes import (
     SideOutput,
     Sink,
     StreamAggregate,
-    StreamJoin,
+    TwoStreams,
     Union,
     Watermark,
 )
@@ -68,7 +68,7 @@ def _wanted(root: Node) -> frozenset[int]:
                 asks = bool(time or closes)
             case Groups(closes=closes, gives_rows=gives_rows):
                 asks = bool(closes) or (gives_rows and id(node) in found)
-            case StreamJoin():
+            case TwoStreams():
                 asks = True
             case KeyedProcess() | SideOutput() | Changes() | Sink():
                 asks = False

@@ -24,7 +24,7 @@ from fabric.plan.nodes import (
     Node,
     Select,
     StreamAggregate,
-    StreamJoin,
+    TwoStreams,
 )
 from fabric.plan.schema import schema_of, type_of
 
@@ -59,14 +59,14 @@ def plan_lookup(draft: Draft, node: LookupJoin, flow: Flow, table: Flow) -> Flow
     return replace(flow, node=joined, flexible=False)
 
 
-def plan_stream_join(draft: Draft, node: StreamJoin, left: Flow, right: Flow, n: int) -> Flow:
+def plan_stream_join(draft: Draft, node: TwoStreams, left: Flow, right: Flow, n: int) -> Flow:
     """The join of both flows, each in `n` tasks by its keys."""
     sent = (
         _side_of_join(draft, left, node.left_keys, n, at=(node.path, "left")),
         _side_of_join(draft, right, node.right_keys, n, at=(node.path, "right")),
     )
-    moved = replace(node, left=sent[0].node, right=sent[1].node)
-    by_left = node.how not in ("right", "full")  # else keys of the left side may be null
+    moved = node.with_children((sent[0].node, sent[1].node))
+    by_left = node.as_join.how not in ("right", "full")  # else keys of the left side may be null
     return replace(sent[0], node=moved, keys=sent[0].keys if by_left else None)
 
 

@@ -30,7 +30,7 @@ from fabric.control import control_pb2 as pb
 from fabric.errors import DataError
 from fabric.operators.snapshots import key_groups
 from fabric.plan.expr import kept_names, output_name
-from fabric.plan.nodes import Keyed, Node, Select, StageInput, StreamJoin
+from fabric.plan.nodes import Keyed, Node, Select, StageInput, TwoStreams
 from fabric.plan.walk import walk
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
 from fabric.state.opened import group_of
@@ -84,7 +84,7 @@ def steps_of(root: Node) -> dict[str, tuple[str, ...]]:
         if isinstance(node, StageInput) and node is not root:
             continue
         keys = below.get(id(node), ())
-        if isinstance(node, StreamJoin):  # rows come into a step of each side
+        if isinstance(node, TwoStreams):  # rows come into a step of each side
             sides = zip(node.children, (node.left_keys, node.right_keys), strict=True)
             below.update((id(side), tuple(map(output_name, asked))) for side, asked in sides)
             found[node.path] = ()

@@ -6,16 +6,11 @@
 One job: the operator of `StreamJoin`. A left row at time t meets right rows from ``t + lower`` to
 ``t + upper``; so it is of no use once the watermark is beyond ``t + upper``, nor is a right row
 beyond ``t - lower``. Rows that met nobody, where those come out, come out then. A row behind the
-watermark is late and meets nobody, because its partners may be gone. Null keys meet nobody, nor do
-rows of which the condition is not true.
-
-A call may complete more than fits into a batch. It is therefore work that is done piece by piece
-(`gradually`), and the calls that come meanwhile wait for their turn.
+watermark meets nobody, nor do rows of which the condition is not true.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -23,10 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.join_table import TIME, JoinTable
-from fabric.errors import DataError
 from fabric.event_time import BEGINNING
 from fabric.event_time.windows import behind
-from fabric.operators.contract import Batches, Operator
+from fabric.operators.contract import Batches
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.expressions.predicates import filter_expr
 from fabric.operators.snapshots import GroupTimes, Packed, unpacked
@@ -36,74 +30,57 @@ from fabric.operators.streams.columns import (
     Ints,
     event_times,
     gathered,
-    hashes_of_rows,
     only,
-    row_watermarks,
     rows_of,
-    shown,
 )
 from fabric.operators.streams.group_values import Numbers
-from fabric.operators.streams.lifetime import LateRows
-from fabric.plan.expr import Expr, columns_of, output_name
+from fabric.operators.streams.two_streams import LEFT, RIGHT, Side, TwoStreamsOperator
+from fabric.plan.expr import Expr, columns_of
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import StreamJoin
-from fabric.plan.nodes.join import JoinColumn, condition_columns, output_columns
-from fabric.plan.stream import LATE_LEFT, LATE_RIGHT
+from fabric.plan.nodes.join import condition_columns
 from fabric.state.backend import Snapshot, SnapshotReader
 
-LEFT, RIGHT = 0, 1
 _NAMES = ("left", "right")
-_LATE = (LATE_LEFT, LATE_RIGHT)
 _WATERMARK = "watermark"
 _PAIRS_MAX = 1 << 18
 """Pairs of equal keys that are looked at in one go, unless one row has more."""
-_FAR = 1 << 61
-"""Microseconds: sums and differences of times up to there are no overflow."""
 _WAITING = (("left", "full", "semi", "anti"), ("right", "full"))
 """The joins in which it matters whether a row of that side has met a partner."""
 _Places = NDArray[np.int32]
 
 
-class StreamJoinOperator(Operator):
+class StreamJoinOperator(TwoStreamsOperator):
     """Joins rows of `sources`, whose keys are columns of the same types."""
 
     def __init__(self, node: StreamJoin, sources: Sequence[pa.Schema], output: pa.Schema) -> None:
-        self._how, self._output = node.how, output
+        super().__init__(node, sources, output)
+        left, right = self._shown
+        self._how = node.how
         self._lower, self._upper = node.lower_us, node.upper_us
-        left, right = shown(sources[LEFT]), shown(sources[RIGHT])
-        self._columns = output_columns(node.as_join, left, right)
         self._condition = None if node.condition is None else _Condition(node, left, right)
         self._sides = (
-            _Side(left, node.left_keys, node.left_time, self._read(LEFT), node.upper_us,
+            _Side(left, node.left_keys, node.left_time, self.read(LEFT), node.upper_us,
                   tells=node.how in _WAITING[LEFT], aside=node.late == "side"),
-            _Side(right, node.right_keys, node.right_time, self._read(RIGHT), -node.lower_us,
+            _Side(right, node.right_keys, node.right_time, self.read(RIGHT), -node.lower_us,
                   tells=node.how in _WAITING[RIGHT], aside=node.late == "side"),
         )  # fmt: skip
         holds = {"right": -node.lower_us, "full": max(node.upper_us, -node.lower_us)}
         self._held_us = max(0, holds.get(node.how, node.upper_us))
-        self._times = GroupTimes(BEGINNING)
-        self._work = deque[Iterator[Batches]]()
 
-    def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
-        """Pairs of its rows with those of the other input that are there."""
-        return self._begin(self._arrived(input, batch))
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """See `TwoStreamsOperator`."""
+        return self._sides
 
-    def on_watermark(self, time_us: int) -> Batches:
-        """Rows that met nobody, and never will."""
-        return self._begin(self._passed(time_us))
+    def read(self, side: int) -> set[str]:
+        """The columns of a side that are put out, or that the condition reads."""
+        asked = set() if self._condition is None else self._condition.read[side]
+        return super().read(side) | asked
 
     def watermark(self, time_us: int) -> int:
         """Held back by as long as an older row may still come out."""
         return behind(time_us, self._held_us)
-
-    def counts(self) -> dict[str, int]:
-        """How many rows of each side were late."""
-        return {tag: side.late.n_rows for tag, side in zip(_LATE, self._sides, strict=True)}
-
-    def take_side(self) -> dict[str, Batches]:
-        """Late rows of each side."""
-        sides = zip(_LATE, self._sides, strict=True)
-        return {tag: rows for tag, side in sides for rows in side.late.take().values()}
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """The rows of both sides that wait for partners."""
@@ -121,34 +98,7 @@ class StreamJoinOperator(Operator):
             for batch in unpacked(snapshots, name, side.exported, key_groups):
                 side.restore(batch)
 
-    def close(self) -> None:
-        """Forget work that nobody waits for."""
-        self._rest = None
-        self._work.clear()
-
-    # ---- inside
-
-    def _read(self, side: int) -> set[str]:
-        """The columns of a side that are put out."""
-        names = {c.source for c in self._columns if c.right == (side == RIGHT)}
-        merged = {c.merged for c in self._columns if c.merged is not None}
-        asked = set() if self._condition is None else self._condition.read[side]
-        return names | asked | (merged if side == RIGHT else set())
-
-    def _begin(self, work: Iterator[Batches]) -> Batches:
-        """Do `work` after what was begun before; several batches may come in before more is asked
-        for, and each must find the rows of the one before in its table."""
-        self._work.append(work)
-        return [] if self.has_more else self.gradually(self._done())
-
-    def _done(self) -> Iterator[Batches]:
-        while self._work:
-            for found in self._work[0]:
-                if found:
-                    yield found
-            self._work.popleft()
-
-    def _arrived(self, input: int, batch: pa.RecordBatch) -> Iterator[Batches]:
+    def arrived(self, input: int, batch: pa.RecordBatch) -> Iterator[Batches]:
         """Pair the rows that are on time with what is there, then let them wait themselves."""
         mine, other = self._sides[input], self._sides[1 - input]
         rows, times = mine.on_time(batch, self._times)
@@ -167,7 +117,7 @@ class StreamJoinOperator(Operator):
                 for first in range(0, len(numbers), ROWS_MAX):
                     part = slice(first, first + ROWS_MAX)
                     pair = (rows_of(rows, numbers[part]), other.table.take(places[part]))
-                    yield [self._joined(pair if input == LEFT else pair[::-1])]
+                    yield [self.joined(pair if input == LEFT else pair[::-1])]
             elif self._how == "semi" and input == RIGHT:
                 yield self._alone(LEFT, other.table.take(fresh))
         if self._how == "semi" and input == LEFT:
@@ -182,9 +132,8 @@ class StreamJoinOperator(Operator):
         found: Bools = (apart >= self._lower) & (apart <= self._upper)
         return found
 
-    def _passed(self, time_us: int) -> Iterator[Batches]:
-        """Forget the rows whose partners would all be late."""
-        self._times = self._times.raised(time_us)
+    def passed(self, time_us: int) -> Iterator[Batches]:
+        """Forget the rows whose partners would all be late; some met nobody, and never will."""
         for index, side in enumerate(self._sides):
             if side.tells and self._how != "semi":
                 lonely = side.lonely_before(time_us)
@@ -197,26 +146,7 @@ class StreamJoinOperator(Operator):
         """Rows of one side without a partner, or without its columns; none for no rows."""
         if not rows.num_rows:
             return []
-        return [self._joined((rows, None) if side == LEFT else (None, rows))]
-
-    def _joined(self, pair: tuple[pa.RecordBatch | None, ...]) -> pa.RecordBatch:
-        """Left and right rows side by side; nulls for a side that is not there."""
-        n_rows = next(rows.num_rows for rows in pair if rows is not None)
-        columns = [_value(column, pair[LEFT], pair[RIGHT], n_rows) for column in self._columns]
-        return pa.RecordBatch.from_arrays(columns, schema=self._output)
-
-
-def _value(
-    column: JoinColumn, left: pa.RecordBatch | None, right: pa.RecordBatch | None, n_rows: int
-) -> pa.Array:
-    """A column of the output; a merged key is that of the side there is a row of."""
-    rows, name = (right, column.source) if column.right else (left, column.source)
-    if rows is None and column.merged is not None:
-        rows, name = right, column.merged
-    if rows is None:
-        return pa.nulls(n_rows, column.dtype)
-    values = rows.column(name)
-    return values if values.type.equals(column.dtype) else values.cast(column.dtype)
+        return [self.joined((rows, None) if side == LEFT else (None, rows))]
 
 
 class _Condition:
@@ -251,7 +181,7 @@ class _Condition:
         return found
 
 
-class _Side:
+class _Side(Side):
     """The rows of one input that may still meet partners.
 
     A row is kept until the watermark is more than `reach_us` after its time. If it `tells`, it is
@@ -262,36 +192,19 @@ class _Side:
         self, source: pa.Schema, keys: Sequence[Expr], time: str, read: set[str], reach_us: int,
         *, tells: bool, aside: bool,
     ) -> None:  # fmt: skip
-        self.tells, self.late = tells, LateRows(aside=aside)
-        self._keys = [output_name(key) for key in keys]
-        self._time, self._reach_us = time, reach_us
-        wanted = {*read, *self._keys, time}
-        self._kept = pa.schema([field for field in source if field.name in wanted])
-        self.table = JoinTable(self._kept, list(dict.fromkeys(self._keys)))
+        super().__init__(source, keys, time, read, aside=aside)
+        self.tells, self._reach_us = tells, reach_us
+        self.table = JoinTable(self.kept, self.keys)
         self._met = Numbers(np.bool_, False)
-        self._flag = free_name("__met", self._kept.names)
+        self._flag = free_name("__met", self.kept.names)
         self.exported = pa.schema([
-            *self._kept, pa.field(TIME, pa.int64()), pa.field(self._flag, pa.bool_())
+            *self.kept, pa.field(TIME, pa.int64()), pa.field(self._flag, pa.bool_())
         ])  # fmt: skip
-
-    def on_time(self, batch: pa.RecordBatch, reached: GroupTimes) -> tuple[pa.RecordBatch, Ints]:
-        """The rows that are not behind the watermark, and the time of each."""
-        times = event_times(batch, self._time)
-        if np.any((times < -_FAR) | (times > _FAR)):
-            raise DataError(f"a time in {self._time!r} is too far away for a join of streams")
-        known = reached.of(lambda: hashes_of_rows(batch, self._keys))
-        own = row_watermarks(batch)
-        late = times < (known if own is None else np.maximum(known, own))
-        rows = only(batch, self._kept.names)
-        if not late.any():
-            return rows, times
-        self.late.put(batch, late)
-        return rows_of(rows, ~late), times[~late]
 
     def probe(self, other: _Side, rows: pa.RecordBatch, begin: int) -> tuple[Ints, _Places, int]:
         """Pairs of our `rows` from number `begin` on and places of the other side whose keys are
         equal, and the row to go on with."""
-        keys = [rows.column(key) for key in self._keys]
+        keys = [rows.column(key) for key in self.keys]
         numbers, places, end = other.table.probe(keys, begin=begin, pairs_max=_PAIRS_MAX)
         if numbers is None:
             return np.arange(rows.num_rows), places, end
@@ -299,7 +212,7 @@ class _Side:
 
     def times(self, places: _Places) -> Ints:
         """The time of the row at each place."""
-        return event_times(self.table.take(places, [self._time]), self._time)
+        return event_times(self.table.take(places, [self.time]), self.time)
 
     def keep(self, rows: pa.RecordBatch, times: Ints, met: Bools) -> None:
         """Let rows wait for partners; `met`: those that had one already."""
@@ -330,5 +243,5 @@ class _Side:
 
     def restore(self, rows: pa.RecordBatch) -> None:
         """Take rows of an export."""
-        places = self.table.insert(only(rows, self._kept.names), rows.column(TIME).to_numpy())
+        places = self.table.insert(only(rows, self.kept.names), rows.column(TIME).to_numpy())
         self._met.put(places, rows.column(self._flag).to_numpy(zero_copy_only=False))

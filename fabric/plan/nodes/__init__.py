@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fabric.config import StateBackend
 from fabric.plan.node import Node
 from fabric.plan.nodes.aggregate import Aggregate, AggregatePhase
+from fabric.plan.nodes.asof_join import AsofHow, AsofJoin, AsofStrategy
 from fabric.plan.nodes.assign_windows import AssignWindows
 from fabric.plan.nodes.branches import Branches, branch_side
 from fabric.plan.nodes.changes import Changes
@@ -40,7 +41,7 @@ from fabric.plan.nodes.sink import Sink
 from fabric.plan.nodes.sort import Sort, SortPhase
 from fabric.plan.nodes.stage_input import StageInput
 from fabric.plan.nodes.stream_aggregate import ON_CLOSE, StreamAggregate
-from fabric.plan.nodes.stream_join import StreamJoin, StreamJoinHow
+from fabric.plan.nodes.stream_join import StreamJoin, StreamJoinHow, TwoStreams
 from fabric.plan.nodes.stream_scan import StreamScan
 from fabric.plan.nodes.top_n import TopN
 from fabric.plan.nodes.union import Union
@@ -56,6 +57,9 @@ __all__ = [
     "ROW_BY_ROW",
     "Aggregate",
     "AggregatePhase",
+    "AsofHow",
+    "AsofJoin",
+    "AsofStrategy",
     "AssignWindows",
     "Branches",
     "Changes",
@@ -99,6 +103,7 @@ __all__ = [
     "StreamScan",
     "TopN",
     "TtlOn",
+    "TwoStreams",
     "Union",
     "Watermark",
     "Window",
@@ -109,6 +114,7 @@ __all__ = [
 
 NODES: tuple[type[Node], ...] = (
     Aggregate,
+    AsofJoin,
     AssignWindows,
     Branches,
     Changes,

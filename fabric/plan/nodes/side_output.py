@@ -14,7 +14,7 @@ from fabric.plan.mend import mended
 from fabric.plan.node import Unary
 from fabric.plan.nodes.groups import Groups
 from fabric.plan.nodes.keyed_process import KeyedProcess
-from fabric.plan.nodes.stream_join import StreamJoin
+from fabric.plan.nodes.stream_join import TwoStreams
 from fabric.plan.schema import sides_at
 from fabric.plan.stream import BAD, ERRORS, LATE, LATE_LEFT, LATE_RIGHT, UNREADABLE, Stream
 
@@ -57,7 +57,7 @@ class SideOutput(Unary):
 
     def stream(self, *below: Any) -> Stream:
         """Rows without event time, some of which were behind a watermark."""
-        return Stream(timed=isinstance(self.input, Groups | KeyedProcess | StreamJoin))
+        return Stream(timed=isinstance(self.input, Groups | KeyedProcess | TwoStreams))
 
     def text(self) -> str:
         """``.side_output("late")``."""

@@ -1,11 +1,12 @@
-"""Rows of two streams whose times are near each other: `StreamJoin`."""
+"""Rows of two streams: `TwoStreams`, what all joins of them are, and `StreamJoin`, by time."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import pyarrow as pa
 
@@ -27,13 +28,11 @@ StreamJoinHow = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
 @dataclass(frozen=True, slots=True)
-class StreamJoin(Node):
-    """Pairs of rows with equal keys and ``left.time + lower <= right.time <= left.time + upper``.
+class TwoStreams(Node):
+    """A join of two streams by equal keys and by event time.
 
-    `left_time` and `right_time` are event time, or ends of windows, of their sides. Columns and
-    `condition` as in `Join`: rows of a pair for which it is not true have not met. A row is kept
-    until event time says that no partner can come any more. `late` rows are dropped and counted,
-    or put out aside.
+    `left_time` and `right_time` are event time, or ends of windows, of their sides. A row behind
+    the watermark is late: dropped and counted, or put out aside (`LATE_LEFT`, `LATE_RIGHT`).
     """
 
     left: Node
@@ -42,51 +41,39 @@ class StreamJoin(Node):
     right_keys: tuple[Expr, ...]
     left_time: str
     right_time: str
-    lower_us: int = 0
-    upper_us: int = 0
-    how: StreamJoinHow = "inner"
-    suffix: str = "_right"
-    late: Late = "drop"
-    condition: Expr | None = None
+    suffix: str = field(default="_right", kw_only=True)
+    late: Late = field(default="drop", kw_only=True)
 
-    WIRE: ClassVar[str] = "stream_join"
-    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys", "condition")
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys")
     HOLDS_ROWS: ClassVar[bool] = True
     OF_STREAM: ClassVar[bool] = True
     N_INPUTS: ClassVar[int | None] = 2
     ROLE: ClassVar[Role] = "combine"
-    CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "how": get_args(StreamJoinHow),
-        "late": get_args(Late),
-    }
-    BOUNDS: ClassVar[Mapping[str, float]] = dict.fromkeys(("lower_us", "upper_us"), DURATION_US_MAX)
-    STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
-        "a join by event time", "write: .join_interval(other, …)",
-    )  # fmt: skip
 
     @property
     def children(self) -> tuple[Node, ...]:
         """Left, right."""
         return (self.left, self.right)
 
-    def with_children(self, children: tuple[Node, ...]) -> StreamJoin:
+    def with_children(self, children: tuple[Node, ...]) -> Self:
         """A copy over other inputs; `self` when they are the same objects."""
         left, right = children
         same = left is self.left and right is self.right
         return self if same else replace(self, left=left, right=right)
 
     @property
+    @abstractmethod
     def as_join(self) -> Join:
-        """The join of two inputs with an end that puts out the same columns."""
-        return Join(
-            self.left, self.right, self.left_keys, self.right_keys, self.how, self.suffix,
-            condition=self.condition, path=self.path,
-        )  # fmt: skip
+        """The join of two inputs with an end that puts out the same columns. Its first keys are
+        those of the node."""
+
+    @abstractmethod
+    def with_left_earlier(self, us: int) -> Self:
+        """The same join, where the times of the left side are `us` microseconds less."""
 
     def output(self, *inputs: pa.Schema) -> Columns:
         """The columns of the join; the hidden ones of both sides are not passed on."""
         left, right = (pa.schema(visible(schema)) for schema in inputs)
-        columns = join_columns(self.as_join, left, right, self._like)
         times = (
             time_type(self, "left_time", left, "the time of a join"),
             time_type(self, "right_time", right, "the time of a join"),
@@ -104,23 +91,19 @@ class StreamJoin(Node):
                 f"{times[0]}, {quoted(self.right_time)} {times[1]}; cast one of them"
             )
         for schema in (left, right):
-            for field in schema:
-                if is_nested(plain(field.type)):
+            for column in schema:
+                if is_nested(plain(column.type)):
                     raise PlanError(
                         "a join of two streams keeps no lists and structs, and "
-                        f"{quoted(field.name)} is {field.type}; leave it out before, or its parts "
-                        "in"
+                        f"{quoted(column.name)} is {column.type}; leave it out before, or its "
+                        "parts in"
                     )
-        if not -DURATION_US_MAX <= self.lower_us <= self.upper_us:
-            raise PlanError(
-                f"no row lies between {self.lower_us} and {self.upper_us} microseconds; the first "
-                "must not be more than the second"
-            )
-        return columns
+        return join_columns(self.as_join, left, right, self._like)
 
-    def _like(self, join: Join) -> StreamJoin:
+    def _like(self, join: Join) -> Self:
         """The same join of streams with the keys and the suffix of `join`."""
-        left, right = join.left_keys, join.right_keys
+        n = len(self.left_keys)
+        left, right = join.left_keys[:n], join.right_keys[:n]
         return replace(self, left_keys=left, right_keys=right, suffix=join.suffix)
 
     def side_schemas(self, rows: pa.Schema) -> Mapping[str, pa.Schema]:
@@ -151,9 +134,10 @@ class StreamJoin(Node):
             stream.check_timed(f"the {side} side of a join of two streams")
             if time != stream.time and time not in stream.ends:
                 raise two_streams(left, right)
-        if self.how == "full":
+        how = self.as_join.how
+        if how == "full":
             return Stream(timed=True)
-        is_right = self.how == "right"
+        is_right = how == "right"
         stream, time = (right, self.right_time) if is_right else (left, self.left_time)
         columns = output_columns(self.as_join, schema_of(self.left), schema_of(self.right))
         names = {c.source: c.name for c in columns if c.right == is_right}
@@ -163,18 +147,81 @@ class StreamJoin(Node):
             return Stream(time=names.get(time, ""), ends=ends, timed=True)
         return replace(found, split=False, keys=())
 
+    def keys_text(self, both: str, left: str, right: str) -> list[str]:
+        """The keys as an argument that is called `both`, or as one of each side.
+
+        >>> from fabric.plan.nodes import StageInput, StreamJoin
+        >>> source = StageInput(0, pa.schema([]))
+        >>> k, j = (Column("k"),), (Column("j"),)
+        >>> StreamJoin(source, source, k, j, "a", "b").keys_text("by", "left_by", "right_by")
+        ['left_by="k"', 'right_by="j"']
+        """
+        keys = [one_or_list(map(column_text, keys)) for keys in (self.left_keys, self.right_keys)]
+        if self.left_keys == self.right_keys:
+            return [f"{both}={keys[0]}"]
+        return [f"{left}={keys[0]}", f"{right}={keys[1]}"]
+
+    def rest_text(self) -> list[str]:
+        """The arguments that all joins of two streams have, where they are not the default."""
+        rest = [f"suffix={quoted(self.suffix)}"] if self.suffix != "_right" else []
+        return rest + ([f'late="{self.late}"'] if self.late != "drop" else [])
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJoin(TwoStreams):
+    """Pairs of rows with equal keys and ``left.time + lower <= right.time <= left.time + upper``.
+
+    Columns and `condition` as in `Join`: rows of a pair for which it is not true have not met. A
+    row is kept until event time says that no partner can come any more.
+    """
+
+    lower_us: int = 0
+    upper_us: int = 0
+    how: StreamJoinHow = "inner"
+    condition: Expr | None = None
+
+    WIRE: ClassVar[str] = "stream_join"
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys", "condition")
+    CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "how": get_args(StreamJoinHow),
+        "late": get_args(Late),
+    }
+    BOUNDS: ClassVar[Mapping[str, float]] = dict.fromkeys(("lower_us", "upper_us"), DURATION_US_MAX)
+    STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
+        "a join by event time", "write: .join_interval(other, …)",
+    )  # fmt: skip
+
+    @property
+    def as_join(self) -> Join:
+        """See `TwoStreams`."""
+        return Join(
+            self.left, self.right, self.left_keys, self.right_keys, self.how, self.suffix,
+            condition=self.condition, path=self.path,
+        )  # fmt: skip
+
+    def with_left_earlier(self, us: int) -> StreamJoin:
+        """See `TwoStreams`."""
+        return replace(self, lower_us=self.lower_us + us, upper_us=self.upper_us + us)
+
+    def output(self, *inputs: pa.Schema) -> Columns:
+        """See `TwoStreams`."""
+        columns = TwoStreams.output(self, *inputs)
+        if not -DURATION_US_MAX <= self.lower_us <= self.upper_us:
+            raise PlanError(
+                f"no row lies between {self.lower_us} and {self.upper_us} microseconds; the first "
+                "must not be more than the second"
+            )
+        return columns
+
     def text(self) -> str:
         """``.join_interval(other, "ts", (col("ts") …), by="id")``; `join` by ends of windows."""
-        keys = [one_or_list(map(column_text, keys)) for keys in (self.left_keys, self.right_keys)]
-        same = self.left_keys == self.right_keys
         rest = [f'how="{self.how}"'] if self.how != "inner" else []
         rest += [] if self.condition is None else [f"where={expr_text(self.condition)}"]
-        rest += [f"suffix={quoted(self.suffix)}"] if self.suffix != "_right" else []
-        rest += [f'late="{self.late}"'] if self.late != "drop" else []
+        rest += self.rest_text()
         if self._is_by_keys():
-            by = [f"on={keys[0]}"] if same else [f"left_on={keys[0]}", f"right_on={keys[1]}"]
+            by = self.keys_text("on", "left_on", "right_on")
             return f".join({', '.join(['other', *by, *rest])})"
-        by = [f"by={keys[0]}"] if same else [f"left_by={keys[0]}", f"right_by={keys[1]}"]
+        by = self.keys_text("by", "left_by", "right_by")
         pair = f"({_moved(self.left_time, self.lower_us)}, {_moved(self.left_time, self.upper_us)})"
         return f".join_interval({', '.join(['other', pair, quoted(self.right_time), *by, *rest])})"
 

@@ -13,7 +13,8 @@ from fabric.errors import DataError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.operators.chain import build_chain
 from fabric.operators.streams import stream_join
-from fabric.operators.streams.stream_join import LEFT, RIGHT, StreamJoinOperator
+from fabric.operators.streams.stream_join import StreamJoinOperator
+from fabric.operators.streams.two_streams import LEFT, RIGHT
 from fabric.plan.expr import Call, Column, Literal
 from fabric.plan.nodes import StageInput, StreamJoin, Watermark
 from fabric.plan.schema import schema_of
@@ -111,9 +112,9 @@ def _interleaved(draw, splits):
     return [queues[split].pop(0) for split in mixed]
 
 
-def timed(side):
-    source = StageInput(side, SCHEMAS[side])
-    return Watermark(source, SCHEMAS[side].names[1], BOUND_US, rows=True)
+def timed(side, schemas=SCHEMAS):
+    source = StageInput(side, schemas[side])
+    return Watermark(source, schemas[side].names[1], BOUND_US, rows=True)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -150,7 +151,7 @@ def test_any_interleaving_of_splits_gives_duckdbs_rows(rows, bounds, how, where)
 
 
 @st.composite
-def steps(draw):
+def steps(draw, batch_of=batch_of):
     """Rows of both sides and watermarks that none of them is behind."""
     rows = draw(st.lists(st.tuples(SIDE, KEY, TIME), max_size=14))
     rows = sorted(rows, key=lambda row: row[2] + draw(st.integers(0, 9)))

@@ -28,6 +28,9 @@ from fabric.plan.expr import Agg, Alias, Call, Column, Expr, SortKey, Udf
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import (
     NODES,
+    AsofHow,
+    AsofJoin,
+    AsofStrategy,
     AssignWindows,
     Changes,
     Exchange,
@@ -159,6 +162,14 @@ def _joined(rng: Random, node: Node) -> Node:
     other = Select(_source(rng), (Column("k"), Alias(Column("ts"), at)))
     low = rng.randint(-9, 9) * _SECOND
     high, time = low + rng.randint(0, 9) * _SECOND, rng.choice([stream.time, *sorted(stream.ends)])
+    if rng.random() < 0.3:
+        strategy = rng.choice(get_args(AsofStrategy))
+        deleted = Call("is_null", (Column("k"),)) if rng.random() < 0.5 else None
+        return AsofJoin(
+            node, other, (Column("k"),), (Column("k"),), time, at, rng.choice(get_args(AsofHow)),
+            strategy, None if strategy == "backward" else rng.randint(0, 9) * _SECOND,
+            rng.random() < 0.5, deleted, late=rng.choice(["drop", "side"]),
+        )  # fmt: skip
     condition = Call("le", (Column(time), Column(at))) if rng.random() < 0.5 else None
     return StreamJoin(
         node, other, (Column("k"),), (Column("k"),), time, at, low, high,

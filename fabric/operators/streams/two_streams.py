@@ -1,0 +1,158 @@
+"""What all joins of two streams do: rows of both sides that are on time, and work done in pieces.
+
+One job: `TwoStreamsOperator`, the base of the operators of `TwoStreams` nodes, and `Side`, what it
+knows of an input. A row behind the watermark is late and meets nobody, because its partners may be
+gone. Null keys meet nobody.
+
+A call may complete more than fits into a batch. It is therefore work that is done piece by piece
+(`gradually`), and the calls that come meanwhile wait for their turn.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from fabric.errors import DataError
+from fabric.event_time import BEGINNING
+from fabric.operators.contract import Batches, Operator
+from fabric.operators.snapshots import GroupTimes
+from fabric.operators.streams.columns import (
+    Ints,
+    event_times,
+    hashes_of_rows,
+    only,
+    row_watermarks,
+    rows_of,
+    shown,
+)
+from fabric.operators.streams.lifetime import LateRows
+from fabric.plan.expr import Expr, output_name
+from fabric.plan.nodes import TwoStreams
+from fabric.plan.nodes.join import JoinColumn, output_columns
+from fabric.plan.stream import LATE_LEFT, LATE_RIGHT
+
+LEFT, RIGHT = 0, 1
+_LATE = (LATE_LEFT, LATE_RIGHT)
+_FAR = 1 << 61
+"""Microseconds: sums and differences of times up to there are no overflow."""
+
+
+class Side:
+    """The columns of an input that a join keeps: those that are `read`, keys and the time."""
+
+    def __init__(
+        self, source: pa.Schema, keys: Sequence[Expr], time: str, read: set[str], *, aside: bool
+    ) -> None:
+        self.keys, self.time = list(dict.fromkeys(output_name(key) for key in keys)), time
+        self.late = LateRows(aside=aside)
+        wanted = {*read, *self.keys, time}
+        self.kept = pa.schema([field for field in source if field.name in wanted])
+
+    def on_time(self, batch: pa.RecordBatch, reached: GroupTimes) -> tuple[pa.RecordBatch, Ints]:
+        """The rows that are not behind the watermark, and the time of each."""
+        times = event_times(batch, self.time)
+        if np.any((times < -_FAR) | (times > _FAR)):
+            raise DataError(f"a time in {self.time!r} is too far away for a join of streams")
+        known = reached.of(lambda: hashes_of_rows(batch, self.keys))
+        own = row_watermarks(batch)
+        late = times < (known if own is None else np.maximum(known, own))
+        rows = only(batch, self.kept.names)
+        if not late.any():
+            return rows, times
+        self.late.put(batch, late)
+        return rows_of(rows, ~late), times[~late]
+
+
+class TwoStreamsOperator(Operator):
+    """Joins rows of `sources`, whose keys are columns of the same types."""
+
+    def __init__(self, node: TwoStreams, sources: Sequence[pa.Schema], output: pa.Schema) -> None:
+        self._output = output
+        self._shown = shown(sources[LEFT]), shown(sources[RIGHT])
+        self._columns = output_columns(node.as_join, *self._shown)
+        self._times = GroupTimes(BEGINNING)
+        self._work = deque[Iterator[Batches]]()
+
+    @property
+    @abstractmethod
+    def sides(self) -> tuple[Side, Side]:
+        """Left, right."""
+
+    @abstractmethod
+    def arrived(self, input: int, batch: pa.RecordBatch) -> Iterator[Batches]:
+        """What rows of an input complete."""
+
+    @abstractmethod
+    def passed(self, time_us: int) -> Iterator[Batches]:
+        """What a watermark completes."""
+
+    def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
+        """See `arrived`."""
+        return self._begin(self.arrived(input, batch))
+
+    def on_watermark(self, time_us: int) -> Batches:
+        """See `passed`."""
+        return self._begin(self._raised(time_us))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows of each side were late."""
+        return {tag: side.late.n_rows for tag, side in zip(_LATE, self.sides, strict=True)}
+
+    def take_side(self) -> dict[str, Batches]:
+        """Late rows of each side."""
+        sides = zip(_LATE, self.sides, strict=True)
+        return {tag: rows for tag, side in sides for rows in side.late.take().values()}
+
+    def close(self) -> None:
+        """Forget work that nobody waits for."""
+        self._rest = None
+        self._work.clear()
+
+    def read(self, side: int) -> set[str]:
+        """The columns of a side that are put out."""
+        names = {c.source for c in self._columns if c.right == (side == RIGHT)}
+        merged = {c.merged for c in self._columns if c.merged is not None}
+        return names | (merged if side == RIGHT else set())
+
+    def joined(self, pair: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch:
+        """Left and right rows side by side; nulls for a side that is not there."""
+        n_rows = next(rows.num_rows for rows in pair if rows is not None)
+        columns = [_value(column, pair[LEFT], pair[RIGHT], n_rows) for column in self._columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self._output)
+
+    # ---- inside
+
+    def _raised(self, time_us: int) -> Iterator[Batches]:
+        self._times = self._times.raised(time_us)
+        yield from self.passed(time_us)
+
+    def _begin(self, work: Iterator[Batches]) -> Batches:
+        """Do `work` after what was begun before; several batches may come in before more is asked
+        for, and each must find the rows of the one before in its table."""
+        self._work.append(work)
+        return [] if self.has_more else self.gradually(self._done())
+
+    def _done(self) -> Iterator[Batches]:
+        while self._work:
+            for found in self._work[0]:
+                if found:
+                    yield found
+            self._work.popleft()
+
+
+def _value(
+    column: JoinColumn, left: pa.RecordBatch | None, right: pa.RecordBatch | None, n_rows: int
+) -> pa.Array:
+    """A column of the output; a merged key is that of the side there is a row of."""
+    rows, name = (right, column.source) if column.right else (left, column.source)
+    if rows is None and column.merged is not None:
+        rows, name = right, column.merged
+    if rows is None:
+        return pa.nulls(n_rows, column.dtype)
+    values = rows.column(name)
+    return values if values.type.equals(column.dtype) else values.cast(column.dtype)
