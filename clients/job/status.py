@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
 from fabric.event_time import shown
-from fabric.plan.stream import LATE
+from fabric.plan.stream import LATE, STILL_LEFT, STILL_RIGHT
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Status(_Message):
                 f"  stage {s.stage} {s.node_path}: {s.finished} of {s.n_tasks} tasks, "
                 f"{stage_rows(s) or '0 rows'}, {s.bytes:,} bytes{_backpressure(s)}"
             )
-            lines += [f"    {why}" for why in s.adapted]
+            lines += [f"    {why}" for why in [*s.adapted, *standing(s)]]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -158,6 +158,7 @@ _log = logger("fabric.session")
 
 _STATE, _BELOW = "state_", "state_cold_bytes"
 """Where state lies is told in detail elsewhere."""
+_SIDES = {STILL_LEFT: "left", STILL_RIGHT: "right"}
 QUIET_S = 0.5
 PATIENT_S = 5.0
 """How long a job may wait for slots where nothing is drawn before a warning says so."""
@@ -187,11 +188,31 @@ def counted(stages: Iterable[pb.StageStatus]) -> list[str]:
     sums: Counter[str] = Counter()
     for stage in stages:
         for each in stage.counts:
-            if not each.name.startswith(_STATE) or each.name == _BELOW:
+            if each.name not in _SIDES and (
+                not each.name.startswith(_STATE) or each.name == _BELOW
+            ):
                 sums[each.name] += each.n
     below = sums.pop(_BELOW, 0)
     told = [f"{n:,} {name.replace('_', ' ')}" for name, n in sums.items() if n]
     return [*told, f"{below:,} bytes of state in files"] if below else told
+
+
+def standing(stage: pb.StageStatus) -> list[str]:
+    """Of each join of two streams, the side that the other waits for, when that lasts.
+
+    >>> still = pb.Counted(node_path="near", name="still_right", n=2)
+    >>> print(*standing(pb.StageStatus(n_tasks=4, counts=[still])))
+    the watermark of the right side of near has not moved for a minute (2 of 4 tasks), so rows of \
+the other side wait and are kept; if it has no rows at times, write: .with_watermark(…, \
+idle="30 seconds")
+    """
+    return [
+        f"the watermark of the {_SIDES[each.name]} side of {each.node_path} has not moved for a "
+        f"minute ({each.n} of {stage.n_tasks} tasks), so rows of the other side wait and are kept; "
+        'if it has no rows at times, write: .with_watermark(…, idle="30 seconds")'
+        for each in stage.counts
+        if each.name in _SIDES and each.n
+    ]
 
 
 class JobProgress:

@@ -345,6 +345,8 @@ class Chain:
                     schemas = [self._steps[child].schema for child in inputs]
                     place = list(map(_columns, schemas)).index(_columns(into[1].schema))
                     given[place] = [_named(into[1], schemas[place])]
+                if now_us is not None and len(inputs) > 1 and not self.replaying:
+                    step.operator.on_input_times([leaving[child] for child in inputs], now_us)
                 found += step.take(given, now_us, time_us)
                 found += step.end([n for n, child in enumerate(inputs) if ended[child]])
             except FabricError as error:

@@ -114,6 +114,9 @@ class Operator(ABC):
         """No earlier event time will come; returns what that completes."""
         return []
 
+    def on_input_times(self, times_us: Sequence[int], now_us: int) -> None:  # noqa: B027
+        """It is `now_us`, and the watermarks of its inputs are these; of several inputs alone."""
+
     def on_time(self, now_us: int) -> Batches:
         """It is `now_us` (processing time, never less than before); returns what is due."""
         return []

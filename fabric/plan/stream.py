@@ -36,6 +36,8 @@ BAD, LATE, ERRORS, UNREADABLE = "bad", "late", "errors", "unreadable"
 of files that can't be read."""
 LATE_LEFT, LATE_RIGHT = "late_left", "late_right"
 """Tags, and counts: late rows of each side of a join."""
+STILL_LEFT, STILL_RIGHT = "still_left", "still_right"
+"""Counts: tasks in which the watermark of a side of a join has not moved for a minute."""
 UNREADABLE_SCHEMA = pa.schema(
     [("file", pa.string()), ("offset", pa.int64()), ("data", pa.binary()), ("error", pa.string())]
 )

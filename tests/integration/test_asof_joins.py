@@ -18,6 +18,7 @@ import pytest
 import fabric
 from fabric import DataFrame, Session, col, count, streams
 from fabric.errors import PlanError
+from fabric.operators.streams import two_streams
 from fabric.plan.stream_facts import stream_of
 from tests.integration.test_stream_joins import (
     ORDERS,
@@ -244,3 +245,21 @@ def test_what_is_not_bounded_is_refused(lone: Session) -> None:
     totals = others.group_by("k").agg(n=count())
     with pytest.raises(PlanError, match=r"can't take changing results.*\.changes\(\)"):
         orders.join_temporal(totals, on="k")
+
+
+def test_a_side_without_watermark_is_named_in_the_status(
+    lone: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(two_streams, "STILL_US", 1)
+    orders = streams.generator(n_keys=5, n_splits=1, rows_per_s=500, session=lone)
+    empty = streams.generator(n_keys=5, n_splits=1, seed=1, rows_per_s=500, session=lone)
+    never = empty.filter(col("key") < 0).with_watermark("ts", "1 day")
+    pairs = orders.with_watermark("ts", "1 second").join_temporal(never, on="key").named("seen")
+    job = pairs.write_stream(tmp_path / "out")
+    try:
+        wait_until(lambda: "right side of seen" in str(job.status))
+        told = str(job.status)
+        assert 'write: .with_watermark(…, idle="30 seconds")' in told
+        assert "still right" not in told
+    finally:
+        job.cancel()

@@ -2,7 +2,8 @@
 
 One job: `TwoStreamsOperator`, the base of the operators of `TwoStreams` nodes, and `Side`, what it
 knows of an input. A row behind the watermark is late and meets nobody, because its partners may be
-gone. Null keys meet nobody.
+gone. Null keys meet nobody. A side whose watermark does not move while the other's is ahead is
+counted, for its tasks keep ever more rows.
 
 A call may complete more than fits into a batch. It is therefore work that is done piece by piece
 (`gradually`), and the calls that come meanwhile wait for their turn.
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from fabric.errors import DataError
-from fabric.event_time import BEGINNING
+from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators.contract import Batches, Operator
 from fabric.operators.snapshots import GroupTimes
 from fabric.operators.streams.columns import (
@@ -34,10 +35,13 @@ from fabric.operators.streams.lifetime import LateRows
 from fabric.plan.expr import Expr, output_name
 from fabric.plan.nodes import TwoStreams
 from fabric.plan.nodes.join import JoinColumn, output_columns
-from fabric.plan.stream import LATE_LEFT, LATE_RIGHT
+from fabric.plan.stream import LATE_LEFT, LATE_RIGHT, STILL_LEFT, STILL_RIGHT
 
 LEFT, RIGHT = 0, 1
 _LATE = (LATE_LEFT, LATE_RIGHT)
+_STILL = (STILL_LEFT, STILL_RIGHT)
+STILL_US = 60_000_000
+"""How long a side's watermark may stand still before that is told."""
 _FAR = 1 << 61
 """Microseconds: sums and differences of times up to there are no overflow."""
 
@@ -77,6 +81,9 @@ class TwoStreamsOperator(Operator):
         self._columns = output_columns(node.as_join, *self._shown)
         self._times = GroupTimes(BEGINNING)
         self._work = deque[Iterator[Batches]]()
+        self._moved: list[tuple[int, int] | None] = [None, None]
+        """Of each side: its watermark, and since when it has that."""
+        self._still = [False, False]
 
     @property
     @abstractmethod
@@ -100,8 +107,19 @@ class TwoStreamsOperator(Operator):
         return self._begin(self._raised(time_us))
 
     def counts(self) -> dict[str, int]:
-        """How many rows of each side were late."""
-        return {tag: side.late.n_rows for tag, side in zip(_LATE, self.sides, strict=True)}
+        """How many rows of each side were late; whether a side stands still."""
+        late = {tag: side.late.n_rows for tag, side in zip(_LATE, self.sides, strict=True)}
+        return late | {tag: 1 for tag, still in zip(_STILL, self._still, strict=True) if still}
+
+    def on_input_times(self, times_us: Sequence[int], now_us: int) -> None:
+        """Note a side that holds the other up, or that has no watermark at all, for a minute."""
+        for side, time_us in enumerate(times_us):
+            last = self._moved[side]
+            if last is None or last[0] != time_us:
+                last = self._moved[side] = time_us, now_us
+            holds = time_us < times_us[1 - side] and times_us[1 - side] != IDLE
+            waits = time_us not in (IDLE, END_OF_TIME) and (holds or time_us == BEGINNING)
+            self._still[side] = waits and now_us - last[1] >= STILL_US
 
     def take_side(self) -> dict[str, Batches]:
         """Late rows of each side."""

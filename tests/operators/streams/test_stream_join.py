@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import DataError
-from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators.chain import build_chain
 from fabric.operators.streams import stream_join
 from fabric.operators.streams.stream_join import StreamJoinOperator
@@ -266,6 +266,50 @@ def test_late_rows_are_counted_by_side_and_meet_nobody():
     )
     assert made[0].counts() == {"late_left": 1, "late_right": 2}
     assert WATERMARK not in out.rows[0].schema.names
+
+
+MINUTE = 60_000_000
+
+
+@pytest.mark.parametrize(("left", "right", "still"), [
+    ((5, 5), (7, 9), {"still_left"}),
+    ((7, 9), (5, 5), {"still_right"}),
+    ((BEGINNING, BEGINNING), (1, 2), {"still_left"}),
+    ((BEGINNING, BEGINNING), (IDLE, IDLE), {"still_left"}),
+    ((BEGINNING, BEGINNING), (BEGINNING, BEGINNING), {"still_left", "still_right"}),
+    ((5, 6), (7, 9), set()),
+    ((5, 5), (IDLE, IDLE), set()),
+    ((IDLE, IDLE), (5, 9), set()),
+    ((5, 5), (5, 5), set()),
+    ((5, 5), (END_OF_TIME, END_OF_TIME), {"still_left"}),
+    ((END_OF_TIME, END_OF_TIME), (5, 6), set()),
+])  # fmt: skip
+def test_a_side_that_holds_the_other_up_for_a_minute_is_counted(left, right, still):
+    """Each side's watermark at first, and a minute later."""
+    operator = maker(node_of("inner", (0, 0)))()
+
+    def told():
+        return {name for name, n in operator.counts().items() if "still" in name and n}
+
+    for now_us in (0, MINUTE - 1):
+        operator.on_input_times([left[0], right[0]], now_us)
+        assert told() == set()
+    operator.on_input_times([left[1], right[1]], MINUTE)
+    assert told() == still
+    operator.on_input_times([END_OF_TIME, END_OF_TIME], MINUTE)
+    assert told() == set()
+
+
+def test_a_chain_tells_a_join_the_watermarks_of_its_sides():
+    chain = build_chain(node_of("inner", (0, 0)))
+    chain.on_watermark(RIGHT, 50)
+    for now in (0, MINUTE):
+        chain.on_time(now)
+    assert chain.counts()[""]["still_left"] == 1
+    chain.on_watermark(LEFT, 60)
+    chain.on_time(MINUTE + 1)
+    assert "still_left" not in chain.counts()[""]
+    chain.close()
 
 
 def test_a_time_that_is_too_far_away_is_an_error():
