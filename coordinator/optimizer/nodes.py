@@ -22,6 +22,7 @@ from fabric.plan.nodes import (
     Select,
     Sort,
     StreamJoin,
+    UpdatingJoin,
     WithColumns,
 )
 from fabric.plan.nodes.join import JoinColumn, condition_columns, output_columns
@@ -85,9 +86,9 @@ def map_values(node: Node, change: Callable[[Expr, pa.Schema], Expr]) -> Node:
         case Join(condition=condition) if condition is not None:
             found = change(condition, condition_schema(node))
             return node if found is condition else replace(node, condition=found)
-        case StreamJoin(condition=condition) if condition is not None:
-            found = change(condition, condition_schema(node.as_join))
-            return node if found is condition else replace(node, condition=found)
+        case StreamJoin() | UpdatingJoin() if node.condition is not None:
+            found = change(node.condition, condition_schema(node.as_join))
+            return node if found is node.condition else replace(node, condition=found)
         case _:
             return node
 

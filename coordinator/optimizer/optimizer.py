@@ -61,6 +61,7 @@ from fabric.plan.nodes import (
     Select,
     Sort,
     StreamJoin,
+    UpdatingJoin,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
@@ -69,7 +70,8 @@ from fabric.plan.statistics import NOTHING_KNOWN, Statistics
 SIMPLIFY: Rules = {
     Filter: (simplify_logic, simplify_filter),
     **dict.fromkeys(
-        (Scan, Join, StreamJoin, Select, WithColumns, Aggregate, Sort), (simplify_logic,)
+        (Scan, Join, StreamJoin, UpdatingJoin, Select, WithColumns, Aggregate, Sort),
+        (simplify_logic,),
     ),
 }
 IMPLY: Rules = {Filter: (imply_filters,)}

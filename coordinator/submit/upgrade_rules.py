@@ -23,6 +23,7 @@ from fabric.plan.nodes import (
     StreamJoin,
     StreamScan,
     TopN,
+    UpdatingJoin,
     Watermark,
 )
 from fabric.plan.sources import STREAM_SOURCES
@@ -104,6 +105,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
     },
     StreamJoin.WIRE: {"suffix": _FREE, "late": _FREE},
     AsofJoin.WIRE: {"suffix": _FREE, "late": _FREE, "how": _FREE},
+    UpdatingJoin.WIRE: {"suffix": _FREE, "ttl_us": _FREE},
     Limit.WIRE: {"n": _FREE},
     Sink.WIRE: {
         **{f"target.{name}": _FREE for name in _FREE_OF_TARGETS},

@@ -28,6 +28,7 @@ from fabric.operators.streams.lookup_join import LookupJoinOperator
 from fabric.operators.streams.process.operator import ProcessOperator
 from fabric.operators.streams.stream_join import StreamJoinOperator
 from fabric.operators.streams.top_n import top_n_operator
+from fabric.operators.streams.updating_join import UpdatingJoinOperator
 from fabric.operators.streams.watermark import WatermarkOperator
 from fabric.operators.streams.windows.changelog import ChangingWindows, Running
 from fabric.operators.streams.windows.count_windows import CountWindows
@@ -54,6 +55,7 @@ from fabric.plan.nodes import (
     StreamScan,
     TopN,
     Union,
+    UpdatingJoin,
     Watermark,
     WithColumns,
 )
@@ -102,6 +104,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any, pa.Schema, Sources], Operator]] = 
     ),
     StreamJoin: lambda node, output, sources: StreamJoinOperator(node, sources, output),
     AsofJoin: lambda node, output, sources: AsofJoinOperator(node, sources, output),
+    UpdatingJoin: lambda node, output, sources: UpdatingJoinOperator(node, sources, output),
     Changes: lambda _, output, sources: ChangesOperator(output, sources[0]),
     Branches: lambda *_: BranchesOperator(),
 }

@@ -174,7 +174,7 @@ class Udf(_message.Message):
     def __init__(self, name: _Optional[str] = ..., args: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., mac: _Optional[bytes] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches", "stream_join", "asof_join")
+    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches", "stream_join", "asof_join", "updating_join")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SCAN_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +205,7 @@ class Node(_message.Message):
     BRANCHES_FIELD_NUMBER: _ClassVar[int]
     STREAM_JOIN_FIELD_NUMBER: _ClassVar[int]
     ASOF_JOIN_FIELD_NUMBER: _ClassVar[int]
+    UPDATING_JOIN_FIELD_NUMBER: _ClassVar[int]
     path: str
     inputs: _containers.RepeatedScalarFieldContainer[int]
     scan: Scan
@@ -235,7 +236,8 @@ class Node(_message.Message):
     branches: Branches
     stream_join: StreamJoin
     asof_join: AsofJoin
-    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ..., stream_join: _Optional[_Union[StreamJoin, _Mapping]] = ..., asof_join: _Optional[_Union[AsofJoin, _Mapping]] = ...) -> None: ...
+    updating_join: UpdatingJoin
+    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ..., stream_join: _Optional[_Union[StreamJoin, _Mapping]] = ..., asof_join: _Optional[_Union[AsofJoin, _Mapping]] = ..., updating_join: _Optional[_Union[UpdatingJoin, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
     __slots__ = ("source", "schema", "columns", "predicate", "scan_id", "limit")
@@ -620,6 +622,30 @@ class AsofJoin(_message.Message):
     suffix: str
     late: str
     def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., how: _Optional[str] = ..., strategy: _Optional[str] = ..., tolerance_us: _Optional[int] = ..., exact: _Optional[bool] = ..., deleted: _Optional[int] = ..., shift_us: _Optional[int] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ...) -> None: ...
+
+class UpdatingJoin(_message.Message):
+    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "how", "suffix", "late", "ttl_us", "condition", "kinds")
+    LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_TIME_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_TIME_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    SUFFIX_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    TTL_US_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    left_keys: _containers.RepeatedScalarFieldContainer[int]
+    right_keys: _containers.RepeatedScalarFieldContainer[int]
+    left_time: str
+    right_time: str
+    how: str
+    suffix: str
+    late: str
+    ttl_us: int
+    condition: int
+    kinds: bool
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ..., ttl_us: _Optional[int] = ..., condition: _Optional[int] = ..., kinds: _Optional[bool] = ...) -> None: ...
 
 class Option(_message.Message):
     __slots__ = ("name", "text", "flag", "integer", "texts", "schema")

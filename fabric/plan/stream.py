@@ -127,7 +127,8 @@ def two_streams(left: Stream, right: Stream) -> PlanError:
 
     >>> two_streams(Stream(time="at"), Stream(time="ts")).message.partition("write: ")[2]
     '.join_interval(other, "at", (col("ts"), col("ts") + timedelta(minutes=5)), by="id"); or join \
-windows: let the end of a window be a key on both sides'
+windows: let the end of a window be a key on both sides; or keep rows for a while, .join(other, \
+on="id", ttl="1 day"), whose results change'
     """
     if not (left.time or left.ends) or not (right.time or right.ends):
         return PlanError(
@@ -140,7 +141,8 @@ windows: let the end of a window be a key on both sides'
         "a join of two streams would keep all rows of both for ever, as nothing says how far apart "
         f"in time partners are; write: .join_interval(other, {a}, (col({b}), col({b}) + "
         'timedelta(minutes=5)), by="id"); or join windows: let the end of a window be a key on '
-        "both sides"
+        'both sides; or keep rows for a while, .join(other, on="id", ttl="1 day"), whose results '
+        "change"
     )
 
 

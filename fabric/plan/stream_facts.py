@@ -40,7 +40,7 @@ def drops_late(root: Node) -> frozenset[tuple[str, str]]:
 
 
 def _late_tags(step: Node) -> tuple[str, ...]:
-    if isinstance(step, TwoStreams):
+    if isinstance(step, TwoStreams) and step.left_time:
         return LATE_LEFT, LATE_RIGHT
     return (LATE,) if isinstance(step, Groups) else ()
 

@@ -37,6 +37,7 @@ from fabric.plan.nodes import (
     StreamScan,
     TopN,
     Union,
+    UpdatingJoin,
     Watermark,
     WithColumns,
 )
@@ -69,6 +70,7 @@ def timed_as(dtype: pa.DataType, *more: pa.Field) -> Watermark:
 
 
 NEAR = StreamJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", -SECOND, SECOND)
+KEPT = UpdatingJoin(TIMED, TIMED, (K,), (K,), "", "", ttl_us=SECOND)
 AS_OF = AsofJoin(TIMED, TIMED, (K,), (K,), "ts", "ts")
 ENDING = replace(TABLE, schema=SCHEMA)
 EARLY = replace(HOURLY, trigger=Trigger(early_us=SECOND))
@@ -122,6 +124,18 @@ REFUSED: list[tuple[Node, str]] = [
     (replace(AS_OF, shift_us=1), "shift_us=1 is not one of"),
     (replace(AS_OF, deleted=V), "what deleted of a join says must be true or false"),
     (replace(AS_OF, left=ENDING, right=ENDING), r"is for streams, .*write: \.join_asof\(other"),
+    # ---- joins whose results change
+    (replace(KEPT, ttl_us=0), r'keep all rows of both for ever; .*ttl="1 day"'),
+    (replace(KEPT, ttl_us=1 << 62), "ttl_us is at most"),
+    (replace(KEPT, left_keys=(), right_keys=()), r'needs a key .*ttl="1 day"'),
+    (replace(KEPT, left=ENDING), r"is of two streams; .*write: stream\.join\(table"),
+    (replace(KEPT, left=ENDING, right=ENDING), "is for streams, .*leave ttl out"),
+    (replace(KEPT, left=NESTED), 'keeps no lists and structs, and "l" is'),
+    (replace(KEPT, late="side"), 'late=.side. is not one of "drop"'),
+    (replace(KEPT, left_time="ts"), "left_time=.ts. is not one of"),
+    (replace(KEPT, kinds=True), "kinds=True is not one of"),
+    (replace(KEPT, condition=V), r"must be true or false, .* write: \.join\(other, "),
+    (Sink(KEPT, OUT), r'write: \.changes\(\)\.write_stream\("/out"'),
     (Union((TIMED, Select(TABLE, (K,)))), "inputs of as many columns"),
     (Union((Select(TIMED, (K,)), Select(TABLE, (K,)))), "a union of a stream and rows with an end"),
     (Exchange(TIMED, "broadcast"), "a stream can't be broadcast"),

@@ -43,6 +43,7 @@ from fabric.plan.nodes import (
     StreamJoin,
     StreamScan,
     TopN,
+    UpdatingJoin,
     Watermark,
 )
 from fabric.plan.places import RowFormat
@@ -189,6 +190,10 @@ STEPS: list[tuple[Node, str]] = [
     (AsofJoin(TIMED, HOURLY, (K,), (K,), "ts", "window_end", "inner",
               deleted=Call("is_null", (Column("n"),))),
      '.join_temporal(other, on="k", deleted=col("n").is_null())'),
+    (UpdatingJoin(SCAN, TIMED, (K,), (K,), "", "", "full", SECOND, Call("eq", (V, V)),
+                  suffix="_t"),
+     '.join(other, on="k", how="full", where=col("v") == col("v"), suffix="_t", ttl="1 second") '
+     "[changes]"),
     (Changes(StreamAggregate(SCAN, (K,), COUNT)), ".changes()"),
     (Sink(TIMED, StreamFileTarget("ipc", "/out", 1, 2, 3.0, 4, 5.0, (("a", "b"),))),
      '.write_stream("/out", format="ipc")'),

@@ -7,6 +7,8 @@ join_interval(other, "ts", (col("at"), col("at") + timedelta(minutes=5)), by="k"
 
 join(other, on=["k", "window_end"])    =>  StreamJoin(by k, window_end, 0 <= end - end <= 0)
 
+join(other, on="k", ttl="1 day")       =>  UpdatingJoin(by k, ttl 1 day)
+
 join_temporal(other, on="k")           =>  AsofJoin(by k, the last at - ts <= 0)
 """
 
@@ -40,10 +42,14 @@ _STEADY = ("microsecond", "millisecond", "second", "minute", "hour")
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def of_streams(join: nodes.Join, late: nodes.Late) -> nodes.LookupJoin | nodes.StreamJoin | None:
+def of_streams(
+    join: nodes.Join, late: nodes.Late, ttl_us: int | None
+) -> nodes.LookupJoin | nodes.TwoStreams | None:
     """What `join` is where its left side is a stream; None where it is refused, or no stream's."""
     if are_streams(join, late):
-        return _by_windows(join, late)
+        return _by_windows(join, late) if ttl_us is None else _updating(join, late, ttl_us)
+    if ttl_us is not None:
+        raise PlanError("only a join of two streams has a ttl; leave ttl out")
     how = _LOOKUPS.get(join.how)
     if how is None or join.condition is not None or not join.left_keys:
         return None
@@ -72,6 +78,19 @@ def _by_windows(join: nodes.Join, late: nodes.Late) -> nodes.StreamJoin:
         ):  # fmt: skip
             return _made(join, (mine.name, theirs.name), (0, 0), late)
     raise two_streams(left, right)
+
+
+def _updating(join: nodes.Join, late: nodes.Late, ttl_us: int) -> nodes.UpdatingJoin:
+    """The join of all rows that have come, whose results change."""
+    how = _how(join)
+    if late != "drop":
+        raise PlanError(
+            "a join with a ttl goes by no event time, so no row is late; leave late out"
+        )
+    return nodes.UpdatingJoin(
+        join.left, join.right, join.left_keys, join.right_keys, "", "", how, ttl_us,
+        join.condition, suffix=join.suffix,
+    )  # fmt: skip
 
 
 def by_interval(
@@ -274,20 +293,31 @@ def _both(join: nodes.Join) -> tuple[Stream, Stream]:
     left, right = stream_of(join.left), stream_of(join.right)
     assert left is not None
     assert right is not None
-    if join.how not in get_args(nodes.StreamJoinHow):
+    _how(join)
+    if left.changes or right.changes:
         raise PlanError(
-            f"two streams can't be joined with how={join.how!r}: each row would wait for all rows "
-            "of the other for ever; join them by equal keys"
+            "a join of two streams by event time can't take changing results: the rows below "
+            'replace earlier ones. Keep all rows for a while: .join(other, on="id", ttl="1 day"), '
+            "whose results change as well; or go on with .changes(), which makes each change a row "
+            "of its own"
+        )
+    if not left.timed or not right.timed:
+        raise two_streams(left, right)
+    return left, right
+
+
+def _how(join: nodes.Join) -> nodes.StreamJoinHow:
+    """What kind of join it is; refuses what no join of two streams can be."""
+    if join.how == "cross":
+        raise PlanError(
+            "two streams can't be joined with how='cross': each row would wait for all rows of the "
+            "other for ever; join them by equal keys"
         )
     if join.strategy == "broadcast":
         raise PlanError(
             "a stream can't be broadcast, as nobody ever has all of it; leave strategy out"
         )
-    for side in (left, right):
-        side.check_append_only("a join of two streams")
-    if not left.timed or not right.timed:
-        raise two_streams(left, right)
-    return left, right
+    return join.how
 
 
 def _made(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expressions.types import (
     KeyColumns,
     PointOrRange,
@@ -52,6 +53,7 @@ class JoinVerbs(Verbs):
         strategy: nodes.JoinStrategy = "auto",
         nulls_equal: bool = False,
         late: nodes.Late = "drop",
+        ttl: Length | None = None,
     ) -> Self:
         """Rows of both sides with equal keys; null keys match nothing.
 
@@ -73,9 +75,8 @@ class JoinVerbs(Verbs):
         nulls_equal
             True lets null keys match each other.
 
-        A stream can be joined with a table (inner, left, semi, anti): the table is read whole
-        before the stream begins. Two streams can be joined where the end of a window is a key on
-        both sides, or with `join_interval`, which says what `late` is: `docs/joins.md`.
+        A stream joins a table (inner, left, semi, anti), which is read whole first. Two streams
+        need the end of a window as a key, or a `ttl` (results change then): see `docs/joins.md`.
 
         Examples
         --------
@@ -104,7 +105,7 @@ class JoinVerbs(Verbs):
         elif given or (condition is None and kind != "cross"):
             left, right = args.join_keys(on, left_on, right_on)
         node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
-        if (streaming := of_streams(node, late)) is not None:
+        if (streaming := of_streams(node, late, maybe_us(ttl, "ttl", least=1))) is not None:
             if nulls_equal:
                 raise PlanError("join: a stream finds no rows by null keys; leave nulls_equal out")
             return self._with((other,), streaming)

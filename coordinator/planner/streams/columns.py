@@ -31,6 +31,7 @@ from fabric.plan.nodes import (
     StreamAggregate,
     StreamJoin,
     TwoStreams,
+    UpdatingJoin,
     WithColumns,
 )
 from fabric.plan.nodes.join import condition_columns, key_types, output_columns
@@ -272,14 +273,14 @@ def _join(node: TwoStreams, left: Stream, right: Stream) -> TwoStreams:
     )
     if isinstance(step, AsofJoin):
         return replace(step, deleted=deleted)
-    if isinstance(step, StreamJoin) and isinstance(node, StreamJoin):
-        return replace(step, condition=_condition(node, step))
-    return step
+    assert isinstance(step, StreamJoin | UpdatingJoin)
+    return replace(step, condition=_condition(node, step))
 
 
-def _condition(node: StreamJoin, step: StreamJoin) -> Expr | None:
+def _condition(node: TwoStreams, step: TwoStreams) -> Expr | None:
     """The condition of `node`, with its columns as they are called in `step`."""
-    if node.condition is None:
+    condition = node.as_join.condition
+    if condition is None:
         return None
     before, now = (
         condition_columns(each.as_join, schema_of(each.left), schema_of(each.right))
@@ -288,7 +289,7 @@ def _condition(node: StreamJoin, step: StreamJoin) -> Expr | None:
     called = {(column.source, column.right): column.name for column in now}
     names = {column.name: called[column.source, column.right] for column in before}
     return rewrite_expr(
-        node.condition,
+        condition,
         lambda part: Column(names[part.name]) if isinstance(part, Column) else part,
     )
 

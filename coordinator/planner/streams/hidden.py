@@ -31,6 +31,7 @@ from fabric.plan.nodes import (
     StreamAggregate,
     TwoStreams,
     Union,
+    UpdatingJoin,
     Watermark,
 )
 from fabric.plan.schema import schema_of
@@ -69,7 +70,7 @@ def _wanted(root: Node) -> frozenset[int]:
             case Groups(closes=closes, gives_rows=gives_rows):
                 asks = bool(closes) or (gives_rows and id(node) in found)
             case TwoStreams():
-                asks = True
+                asks = not isinstance(node, UpdatingJoin)
             case KeyedProcess() | SideOutput() | Changes() | Sink():
                 asks = False
             case _:
@@ -97,6 +98,9 @@ def _made(node: Node, below: tuple[Node, ...], is_wanted: bool) -> Node:
             return node.with_fields(input=below[0], kinds=node.changes_results)
         case KeyedProcess() | Sink():
             return node.with_children((_bare(below[0], HIDDEN),))
+        case UpdatingJoin():
+            left, right = (_bare(each, (WATERMARK,)) for each in below)
+            return replace(node, left=left, right=right, kinds=True)
         case Changes():
             return node.with_children((_bare(below[0], (WATERMARK,)),))
         case _:

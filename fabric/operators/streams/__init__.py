@@ -6,6 +6,7 @@ top_n.py           the best rows of each key; deduplicate.py: one row of each
 lookup_join.py     rows of a stream with those of a table
 two_streams.py     what joins of two streams share; stream_join.py: rows near each other in time
 asof_join.py       rows with the nearest ones of another stream
+updating_join.py   all rows with equal keys, whenever they come
 process/           users' functions with state and timers
 
 keyed_operator.py  what top-N and deduplication share; rank.py: the best rows of groups

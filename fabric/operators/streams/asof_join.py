@@ -36,7 +36,13 @@ from fabric.operators.streams.columns import ROWS_MAX, Bools, Ints, event_times,
 from fabric.operators.streams.deltas import Deltas, Hot, Make
 from fabric.operators.streams.group_values import GroupLists
 from fabric.operators.streams.row_store import RowStore
-from fabric.operators.streams.two_streams import LEFT, RIGHT, Side, TwoStreamsOperator
+from fabric.operators.streams.two_streams import (
+    LEFT,
+    RIGHT,
+    Side,
+    TwoStreamsOperator,
+    known_keys,
+)
 from fabric.plan.expr import Column
 from fabric.plan.nodes import AsofJoin
 from fabric.state.backend import Snapshot, SnapshotReader
@@ -91,7 +97,7 @@ class AsofJoinOperator(TwoStreamsOperator):
         side = self._sides[input]
         rows, times = side.on_time(batch, self._times)
         if input == RIGHT or self._how == "inner":
-            known = _known(rows, side.keys)
+            known = known_keys(rows, side.keys)
             rows, times = rows_of(rows, known), times[known]
         if input == LEFT:
             self._waiting.insert(rows, times + self._reach_us)
@@ -145,15 +151,6 @@ class AsofJoinOperator(TwoStreamsOperator):
             found = numbers >= 0
             rows, versions = rows_of(rows, found), rows_of(versions, found)
         return [self.joined((rows, versions))] if rows.num_rows else []
-
-
-def _known(rows: pa.RecordBatch, keys: Sequence[str]) -> Bools:
-    """Which rows have no null among their keys."""
-    found = np.ones(rows.num_rows, np.bool_)
-    for key in keys:
-        if rows.column(key).null_count:
-            found &= rows.column(key).is_valid().to_numpy(zero_copy_only=False)
-    return found
 
 
 class Versions:

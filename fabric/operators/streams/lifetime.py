@@ -80,6 +80,8 @@ class TimeToLive:
     """The last processing time of each group.
 
     >>> ttl = TimeToLive(80)
+    >>> ttl.woken(np.array([0, 1])).tolist(), ttl.woken(np.array([0])).tolist()
+    ([], [])
     >>> ttl.swept(100).tolist(), ttl.woken(np.array([0, 1])).tolist()
     ([], [])
     >>> ttl.swept(175).tolist(), ttl.woken(np.array([1])).tolist()
@@ -151,6 +153,8 @@ class TimeToLive:
         self._known.put(groups, True)
 
     def _is_over(self, groups: Ints) -> Bools:
+        if self.now == BEGINNING:  # nobody has told the time yet
+            return np.zeros(len(groups), np.bool_)
         found: Bools = self.last(groups) <= max(self.now, BEGINNING + self._ttl_us) - self._ttl_us
         return found
 

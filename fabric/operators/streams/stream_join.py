@@ -21,8 +21,6 @@ from fabric._cython.kernels.join_table import TIME, JoinTable
 from fabric.event_time import BEGINNING
 from fabric.event_time.windows import behind
 from fabric.operators.contract import Batches
-from fabric.operators.expressions.arrow import compile_expr
-from fabric.operators.expressions.predicates import filter_expr
 from fabric.operators.snapshots import GroupTimes, Packed, unpacked
 from fabric.operators.streams.columns import (
     ROWS_MAX,
@@ -34,11 +32,10 @@ from fabric.operators.streams.columns import (
     rows_of,
 )
 from fabric.operators.streams.group_values import Numbers
-from fabric.operators.streams.two_streams import LEFT, RIGHT, Side, TwoStreamsOperator
-from fabric.plan.expr import Expr, columns_of
+from fabric.operators.streams.two_streams import LEFT, RIGHT, Condition, Side, TwoStreamsOperator
+from fabric.plan.expr import Expr
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import StreamJoin
-from fabric.plan.nodes.join import condition_columns
 from fabric.state.backend import Snapshot, SnapshotReader
 
 _NAMES = ("left", "right")
@@ -58,7 +55,7 @@ class StreamJoinOperator(TwoStreamsOperator):
         left, right = self._shown
         self._how = node.how
         self._lower, self._upper = node.lower_us, node.upper_us
-        self._condition = None if node.condition is None else _Condition(node, left, right)
+        self._condition = None if node.condition is None else Condition(node.as_join, left, right)
         self._sides = (
             _Side(left, node.left_keys, node.left_time, self.read(LEFT), node.upper_us,
                   tells=node.how in _WAITING[LEFT], aside=node.late == "side"),
@@ -109,7 +106,7 @@ class StreamJoinOperator(TwoStreamsOperator):
             near = self._are_near(input, times[numbers], other.times(places))
             numbers, places = numbers[near], places[near]
             if self._condition is not None:
-                true = self._condition.holds(input, rows, numbers, other.table, places)
+                true = self._true(self._condition, input, rows, numbers, places)
                 numbers, places = numbers[true], places[true]
             met[numbers] = True
             fresh = other.meet(places)
@@ -125,6 +122,17 @@ class StreamJoinOperator(TwoStreamsOperator):
         if self._how in ("semi", "anti") and input == LEFT:  # those that met one are done with
             rows, times, met = rows_of(rows, ~met), times[~met], met[~met]
         mine.keep(rows, times, met)
+
+    def _true(
+        self, condition: Condition, input: int, rows: pa.RecordBatch, numbers: Ints, places: _Places
+    ) -> Bools:
+        """For which pairs of `rows` and places of the other side it is true."""
+        table = self._sides[1 - input].table
+        return condition.holds(
+            input, len(numbers),
+            lambda part, names: gathered(rows.select(names), numbers[part]),
+            lambda part, names: table.take(places[part], names),
+        )  # fmt: skip
 
     def _are_near(self, input: int, mine: Ints, others: Ints) -> Bools:
         """Which pairs lie within the bounds; times are far from what int64 can't hold."""
@@ -147,38 +155,6 @@ class StreamJoinOperator(TwoStreamsOperator):
         if not rows.num_rows:
             return []
         return [self.joined((rows, None) if side == LEFT else (None, rows))]
-
-
-class _Condition:
-    """What must be true of a pair of rows besides its keys and times."""
-
-    def __init__(self, node: StreamJoin, left: pa.Schema, right: pa.Schema) -> None:
-        assert node.condition is not None
-        names = columns_of(node.condition)
-        columns = condition_columns(node.as_join, left, right)
-        read = [column for column in columns if column.name in names] or columns[:1]
-        self._sources = [[c.source for c in read if c.right == side] for side in (False, True)]
-        self.read = [set(names) for names in self._sources]
-        """The columns of each side that it reads."""
-        ordered = sorted(read, key=lambda column: column.right)
-        self._schema = pa.schema([(column.name, column.dtype) for column in ordered])
-        self._is_true = compile_expr(filter_expr(node.condition, self._schema), self._schema)
-
-    def holds(
-        self, input: int, rows: pa.RecordBatch, numbers: Ints, table: JoinTable, places: _Places
-    ) -> Bools:
-        """Of which pairs of `rows` of `input` and places in the other side's `table` it is true."""
-        found = np.zeros(len(numbers), np.bool_)
-        mine, theirs = rows.select(self._sources[input]), self._sources[1 - input]
-        for begin in range(0, len(numbers), ROWS_MAX):
-            part = slice(begin, begin + ROWS_MAX)
-            columns = gathered(mine, numbers[part]).columns
-            others = table.take(places[part], theirs).columns if theirs else []
-            columns = [*columns, *others] if input == LEFT else [*others, *columns]
-            mask = self._is_true(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-            if pa.types.is_boolean(mask.type):  # else it is null for all
-                found[part] = mask.fill_null(False).to_numpy(zero_copy_only=False)
-        return found
 
 
 class _Side(Side):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,12 @@ import pyarrow as pa
 from fabric.errors import DataError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators.contract import Batches, Operator
+from fabric.operators.expressions.arrow import compile_expr
+from fabric.operators.expressions.predicates import filter_expr
 from fabric.operators.snapshots import GroupTimes
 from fabric.operators.streams.columns import (
+    ROWS_MAX,
+    Bools,
     Ints,
     event_times,
     hashes_of_rows,
@@ -32,9 +36,9 @@ from fabric.operators.streams.columns import (
     shown,
 )
 from fabric.operators.streams.lifetime import LateRows
-from fabric.plan.expr import Expr, output_name
+from fabric.plan.expr import Expr, columns_of, output_name
 from fabric.plan.nodes import TwoStreams
-from fabric.plan.nodes.join import JoinColumn, output_columns
+from fabric.plan.nodes.join import Join, JoinColumn, condition_columns, output_columns
 from fabric.plan.stream import LATE_LEFT, LATE_RIGHT, STILL_LEFT, STILL_RIGHT
 
 LEFT, RIGHT = 0, 1
@@ -70,6 +74,56 @@ class Side:
             return rows, times
         self.late.put(batch, late)
         return rows_of(rows, ~late), times[~late]
+
+
+def known_keys(rows: pa.RecordBatch, keys: Sequence[str]) -> Bools:
+    """Which rows have no null among their keys.
+
+    >>> known_keys(pa.record_batch({"a": [1, None], "b": [None, None]}), ["a"]).tolist()
+    [True, False]
+    """
+    found = np.ones(rows.num_rows, np.bool_)
+    for key in keys:
+        if rows.column(key).null_count:
+            found &= rows.column(key).is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+Columns = Callable[[slice, Sequence[str]], pa.RecordBatch]
+"""The columns of these names of one side of some pairs."""
+
+
+class Condition:
+    """What must be true of a pair of rows besides what a join goes by."""
+
+    def __init__(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
+        assert join.condition is not None
+        names = columns_of(join.condition)
+        columns = condition_columns(join, left, right)
+        read = [column for column in columns if column.name in names] or columns[:1]
+        self._sources = [[c.source for c in read if c.right == side] for side in (False, True)]
+        self.read = [set(names) for names in self._sources]
+        """The columns of each side that it reads."""
+        ordered = sorted(read, key=lambda column: column.right)
+        self._schema = pa.schema([(column.name, column.dtype) for column in ordered])
+        self._is_true = compile_expr(filter_expr(join.condition, self._schema), self._schema)
+
+    def holds(self, input: int, n_pairs: int, mine: Columns, others: Columns) -> Bools:
+        """For which pairs it is true; `mine` gives columns of `input`, `others` of the other."""
+        found = np.zeros(n_pairs, np.bool_)
+        sides = (mine, others) if input == LEFT else (others, mine)
+        for begin in range(0, n_pairs, ROWS_MAX):
+            part = slice(begin, min(n_pairs, begin + ROWS_MAX))
+            columns = [
+                column
+                for side, names in zip(sides, self._sources, strict=True)
+                if names
+                for column in side(part, names).columns
+            ]
+            mask = self._is_true(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+            if pa.types.is_boolean(mask.type):  # else it is null for all
+                found[part] = mask.fill_null(False).to_numpy(zero_copy_only=False)
+        return found
 
 
 class TwoStreamsOperator(Operator):
@@ -139,9 +193,12 @@ class TwoStreamsOperator(Operator):
 
     def joined(self, pair: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch:
         """Left and right rows side by side; nulls for a side that is not there."""
+        return pa.RecordBatch.from_arrays(self.values(pair), schema=self._output)
+
+    def values(self, pair: Sequence[pa.RecordBatch | None]) -> list[pa.Array]:
+        """The columns of `joined`."""
         n_rows = next(rows.num_rows for rows in pair if rows is not None)
-        columns = [_value(column, pair[LEFT], pair[RIGHT], n_rows) for column in self._columns]
-        return pa.RecordBatch.from_arrays(columns, schema=self._output)
+        return [_value(column, pair[LEFT], pair[RIGHT], n_rows) for column in self._columns]
 
     # ---- inside
 

@@ -45,6 +45,7 @@ from fabric.plan.nodes.stream_join import StreamJoin, StreamJoinHow, TwoStreams
 from fabric.plan.nodes.stream_scan import StreamScan
 from fabric.plan.nodes.top_n import TopN
 from fabric.plan.nodes.union import Union
+from fabric.plan.nodes.updating_join import UpdatingJoin
 from fabric.plan.nodes.watermark import BOUND_US, EMIT_US, Strategy, Watermark
 from fabric.plan.nodes.window import Window
 from fabric.plan.nodes.with_columns import WithColumns
@@ -105,6 +106,7 @@ __all__ = [
     "TtlOn",
     "TwoStreams",
     "Union",
+    "UpdatingJoin",
     "Watermark",
     "Window",
     "WithColumns",
@@ -138,6 +140,7 @@ NODES: tuple[type[Node], ...] = (
     StreamScan,
     TopN,
     Union,
+    UpdatingJoin,
     Watermark,
     Window,
     WithColumns,

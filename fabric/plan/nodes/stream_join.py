@@ -90,15 +90,17 @@ class TwoStreams(Node):
                 f"the times of a join both have a zone or none, and {quoted(self.left_time)} is "
                 f"{times[0]}, {quoted(self.right_time)} {times[1]}; cast one of them"
             )
-        for schema in (left, right):
-            for column in schema:
-                if is_nested(plain(column.type)):
-                    raise PlanError(
-                        "a join of two streams keeps no lists and structs, and "
-                        f"{quoted(column.name)} is {column.type}; leave it out before, or its "
-                        "parts in"
-                    )
+        self.check_flat(left, right)
         return join_columns(self.as_join, left, right, self._like)
+
+    def check_flat(self, *sides: pa.Schema) -> None:
+        """Refuse lists and structs, which are not kept."""
+        for column in (column for schema in sides for column in schema):
+            if is_nested(plain(column.type)):
+                raise PlanError(
+                    "a join of two streams keeps no lists and structs, and "
+                    f"{quoted(column.name)} is {column.type}; leave it out before, or its parts in"
+                )
 
     def _like(self, join: Join) -> Self:
         """The same join of streams with the keys and the suffix of `join`."""
@@ -122,10 +124,7 @@ class TwoStreams(Node):
         """Rows are as old as those of the left side, or in a right join those of the right one."""
         left, right = below
         if left is None or right is None:
-            raise PlanError(
-                "a join by event time is of two streams; a stream is joined with a table by equal "
-                'keys; write: stream.join(table, on="id")'
-            )
+            raise self.one_stream()
         for stream, side, time in (
             (left, "left", self.left_time),
             (right, "right", self.right_time),
@@ -146,6 +145,13 @@ class TwoStreams(Node):
             ends = frozenset({names[time]}) if time in names else frozenset[str]()
             return Stream(time=names.get(time, ""), ends=ends, timed=True)
         return replace(found, split=False, keys=())
+
+    def one_stream(self) -> PlanError:
+        """The refusal of a side that has an end."""
+        return PlanError(
+            "a join by event time is of two streams; a stream is joined with a table by equal "
+            'keys; write: stream.join(table, on="id")'
+        )
 
     def keys_text(self, both: str, left: str, right: str) -> list[str]:
         """The keys as an argument that is called `both`, or as one of each side.

@@ -50,6 +50,7 @@ from fabric.plan.nodes import (
     StreamJoinHow,
     StreamScan,
     Union,
+    UpdatingJoin,
     Watermark,
     WithColumns,
 )
@@ -117,7 +118,7 @@ def _step(rng: Random, node: Node) -> Node:
     assert stream is not None
     kinds: list[Step] = [_filtered, _narrowed, _added, _exchanged]
     if not stream.changes:
-        kinds += [_looked_up, _processed, _grouped, _counted]
+        kinds += [_looked_up, _processed, _grouped, _counted, _updated]
         kinds += map(_grouped_as, GROUPS)
         if stream.time:
             kinds += [_windowed, _windowed, _assigned, _united, _joined]
@@ -176,6 +177,15 @@ def _joined(rng: Random, node: Node) -> Node:
         rng.choice(get_args(StreamJoinHow)), late=rng.choice(["drop", "side"]),
         condition=condition,
     )  # fmt: skip
+
+
+def _updated(rng: Random, node: Node) -> Node:
+    name = free_name("other", schema_of(node).names)
+    other = Select(_source(rng), (Column("k"), Alias(Column("ts"), name)))
+    condition = Call("is_not_null", (Column(name),)) if rng.random() < 0.5 else None
+    how = rng.choice(get_args(StreamJoinHow))
+    keys = (Column("k"),)
+    return UpdatingJoin(node, other, keys, keys, "", "", how, _SECOND, condition)
 
 
 def _keys(rng: Random, node: Node) -> tuple[Expr, ...]:
