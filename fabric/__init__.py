@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.version import __version__
 
 if TYPE_CHECKING:
-    from fabric import clients, errors, functions, selectors
+    from fabric import clients, errors, functions, patterns, selectors
     from fabric.clients import spark
     from fabric.clients.dataframe import formats, streams
     from fabric.clients.dataframe.expressions.expr import Expr
@@ -189,6 +189,7 @@ _MODULES = {
     "errors": "fabric.errors",
     "formats": "fabric.clients.dataframe.formats",
     "functions": "fabric.functions",
+    "patterns": "fabric.patterns",
     "selectors": "fabric.selectors",
     "spark": "fabric.clients.spark",
     "streams": "fabric.clients.dataframe.streams",
@@ -207,7 +208,7 @@ __all__ = [
     "greatest", "grouping", "grouping_id", "hash", "kurtosis", "lag", "last", "last_value", "lead",
     "least", "len", "list_repeat", "list_zip", "lit", "make_date", "make_timestamp", "max",
     "max_by", "max_horizontal", "mean", "median", "min", "min_by", "min_horizontal", "n_unique",
-    "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
+    "nth_value", "ntile", "patterns", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
     "read_dataset", "read_flight", "read_ipc", "read_json", "read_kafka", "read_parquet",
     "read_state", "read_stream", "row_number", "selectors", "sequence", "session", "skewness",
     "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal",

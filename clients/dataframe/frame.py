@@ -20,6 +20,7 @@ from fabric.clients.dataframe.verbs.exchanges import RunningVerbs
 from fabric.clients.dataframe.verbs.groups import GroupVerbs
 from fabric.clients.dataframe.verbs.joins import JoinVerbs, SetVerbs
 from fabric.clients.dataframe.verbs.kafka import KafkaVerbs
+from fabric.clients.dataframe.verbs.match import MatchVerbs
 from fabric.clients.dataframe.verbs.nulls import NullVerbs
 from fabric.clients.dataframe.verbs.process import ProcessVerbs
 from fabric.clients.dataframe.verbs.rows import RowVerbs
@@ -45,6 +46,7 @@ class DataFrame(
     RunningVerbs,
     StreamVerbs,
     ProcessVerbs,
+    MatchVerbs,
     WritingVerbs,
     KafkaVerbs,
 ):

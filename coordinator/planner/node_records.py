@@ -27,6 +27,7 @@ from fabric.plan.node import Node
 from fabric.plan.nodes import (
     KeyedProcess,
     Limit,
+    Match,
     Select,
     Sink,
     StageInput,
@@ -56,7 +57,7 @@ _PLANNERS = frozenset({
 """Fields that the planner sets, or that are told elsewhere."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
 """Kinds of nodes that keep a position, and no state of keys."""
-_TOLD = Groups | KeyedProcess | Limit | Sink | StreamScan | TwoStreams | Watermark
+_TOLD = Groups | KeyedProcess | Limit | Match | Sink | StreamScan | TwoStreams | Watermark
 """Nodes that may keep something."""
 _WINDOWS, _EXPRESSIONS = get_args(Window), get_args(Expr)
 _FROM_PATTERN = re.compile(r"[a-z_]+_\d+(/.*)?")
@@ -146,7 +147,7 @@ def _keys(node: Node) -> tuple[str, ...]:
     if isinstance(node, TwoStreams):
         left = schema_of(node.left)
         return tuple(_column(left.field(output_name(key))) for key in node.left_keys)
-    if not isinstance(node, Groups | KeyedProcess):
+    if not isinstance(node, Groups | KeyedProcess | Match):
         return ()
     source = schema_of(node.input)
     return tuple(_column(source.field(output_name(key))) for key in node.keys)
@@ -162,7 +163,7 @@ def _schema(node: Node) -> str:
             return ""
         case TwoStreams():
             return "; ".join(_columns(schema_of(side)) for side in node.children)
-        case Groups() | Sink():
+        case Groups() | Match() | Sink():
             return _columns(schema_of(node.input))
     return ""
 

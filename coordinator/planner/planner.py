@@ -49,6 +49,7 @@ from fabric.plan.nodes import (
     KeyedProcess,
     Limit,
     LookupJoin,
+    Match,
     Node,
     NodeConfig,
     Plan,
@@ -201,7 +202,7 @@ class _Planner:
         match node:
             case Watermark() | AssignWindows() | Changes():
                 return below[0].over(node.with_children((below[0].node,)))
-            case Groups() | KeyedProcess():
+            case Groups() | KeyedProcess() | Match():
                 n = self._n(node, below[0].n)
                 return plan_keyed(self._draft, node, below[0], n)
             case LookupJoin():

@@ -25,6 +25,7 @@ from fabric.operators.row_operators import (
 from fabric.operators.streams.asof_join import AsofJoinOperator
 from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.operators.streams.lookup_join import LookupJoinOperator
+from fabric.operators.streams.match import MatchOperator
 from fabric.operators.streams.process.operator import ProcessOperator
 from fabric.operators.streams.stream_join import StreamJoinOperator
 from fabric.operators.streams.top_n import top_n_operator
@@ -47,6 +48,7 @@ from fabric.plan.nodes import (
     KeyedProcess,
     Limit,
     LookupJoin,
+    Match,
     Node,
     Select,
     StageInput,
@@ -102,6 +104,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any, pa.Schema, Sources], Operator]] = 
     LookupJoin: lambda node, output, sources: LookupJoinOperator(
         node, sources[0], sources[1], output
     ),
+    Match: lambda node, output, sources: MatchOperator(node, sources[0], output),
     StreamJoin: lambda node, output, sources: StreamJoinOperator(node, sources, output),
     AsofJoin: lambda node, output, sources: AsofJoinOperator(node, sources, output),
     UpdatingJoin: lambda node, output, sources: UpdatingJoinOperator(node, sources, output),

@@ -32,6 +32,7 @@ from fabric.plan.faults import ArgumentFault, ExprFault, listed, nearest, quoted
 from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS, find
 from fabric.plan.literals import scalar_of
 from fabric.plan.python import function_text
+from fabric.plan.row_pattern import PATTERN_FUNCTIONS
 from fabric.plan.types import (
     can_cast,
     common_of,
@@ -130,10 +131,17 @@ def _part_type(part: Expr, below: tuple[pa.DataType, ...], schema: pa.Schema) ->
             return dtype
         case Over():
             raise ExprFault("a window function needs a column of its own", part)
-        case Agg(function=function) if function in WINDOW_FUNCTIONS:
-            raise ExprFault(f"{function} needs a window: .over(...)", part)
         case Agg(function=function):
-            raise ExprFault(f"the aggregate {function} needs a group_by(...).agg(...)", part)
+            raise ExprFault(_no_place_for(function), part)
+
+
+def _no_place_for(function: str) -> str:
+    """What an aggregate needs that is none of its own."""
+    if function in PATTERN_FUNCTIONS:
+        return f"{function} is for conditions and measures of .match(…)"
+    if function in WINDOW_FUNCTIONS:
+        return f"{function} needs a window: .over(...)"
+    return f"the aggregate {function} needs a group_by(...).agg(...)"
 
 
 def _column_type(part: Expr, name: str, schema: pa.Schema) -> pa.DataType:

@@ -174,7 +174,7 @@ class Udf(_message.Message):
     def __init__(self, name: _Optional[str] = ..., args: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., mac: _Optional[bytes] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches", "stream_join", "asof_join", "updating_join")
+    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches", "stream_join", "asof_join", "updating_join", "match")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SCAN_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +206,7 @@ class Node(_message.Message):
     STREAM_JOIN_FIELD_NUMBER: _ClassVar[int]
     ASOF_JOIN_FIELD_NUMBER: _ClassVar[int]
     UPDATING_JOIN_FIELD_NUMBER: _ClassVar[int]
+    MATCH_FIELD_NUMBER: _ClassVar[int]
     path: str
     inputs: _containers.RepeatedScalarFieldContainer[int]
     scan: Scan
@@ -237,7 +238,8 @@ class Node(_message.Message):
     stream_join: StreamJoin
     asof_join: AsofJoin
     updating_join: UpdatingJoin
-    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ..., stream_join: _Optional[_Union[StreamJoin, _Mapping]] = ..., asof_join: _Optional[_Union[AsofJoin, _Mapping]] = ..., updating_join: _Optional[_Union[UpdatingJoin, _Mapping]] = ...) -> None: ...
+    match: Match
+    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ..., stream_join: _Optional[_Union[StreamJoin, _Mapping]] = ..., asof_join: _Optional[_Union[AsofJoin, _Mapping]] = ..., updating_join: _Optional[_Union[UpdatingJoin, _Mapping]] = ..., match: _Optional[_Union[Match, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
     __slots__ = ("source", "schema", "columns", "predicate", "scan_id", "limit")
@@ -380,6 +382,34 @@ class Sink(_message.Message):
     TARGET_FIELD_NUMBER: _ClassVar[int]
     target: Target
     def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ...) -> None: ...
+
+class Match(_message.Message):
+    __slots__ = ("pattern", "keys", "order", "define", "measures", "subsets", "within_us", "after", "rows", "late", "timeout", "time")
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    DEFINE_FIELD_NUMBER: _ClassVar[int]
+    MEASURES_FIELD_NUMBER: _ClassVar[int]
+    SUBSETS_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_US_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    pattern: str
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    order: _containers.RepeatedCompositeFieldContainer[SortKey]
+    define: _containers.RepeatedScalarFieldContainer[int]
+    measures: _containers.RepeatedScalarFieldContainer[int]
+    subsets: _containers.RepeatedCompositeFieldContainer[Setting]
+    within_us: int
+    after: str
+    rows: str
+    late: str
+    timeout: str
+    time: str
+    def __init__(self, pattern: _Optional[str] = ..., keys: _Optional[_Iterable[int]] = ..., order: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ..., define: _Optional[_Iterable[int]] = ..., measures: _Optional[_Iterable[int]] = ..., subsets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., within_us: _Optional[int] = ..., after: _Optional[str] = ..., rows: _Optional[str] = ..., late: _Optional[str] = ..., timeout: _Optional[str] = ..., time: _Optional[str] = ...) -> None: ...
 
 class StreamScan(_message.Message):
     __slots__ = ("source", "schema", "columns", "scan_id")

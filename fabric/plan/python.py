@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from keyword import iskeyword
@@ -32,6 +33,7 @@ from fabric.plan.expr import (
 )
 from fabric.plan.faults import quoted
 from fabric.plan.functions import AGGREGATES, FUNCTIONS, Function
+from fabric.plan.row_pattern import PATTERN_FUNCTIONS
 from fabric.plan.walk import fold
 
 _COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(8)
@@ -44,6 +46,7 @@ _OPERATORS = {
 _SIGNS = frozenset("~-")
 _HOW = {"numba": " [compiled by Numba]", "row": " [row by row]"}
 _NAMED = frozenset(("struct", "list_zip"))
+_COLUMN = re.compile(r'col\("(?:[^"\\]|\\.)*"\)')
 _WHOLE_STRING = (1 << 31) - 1
 
 
@@ -164,6 +167,10 @@ def _inner(part: Expr, below: tuple[_Text, ...]) -> tuple[str, int]:
             return f"{_atom(below[0])}.is_in([{listed}])", _ATOM
         case Alias(name=name):
             return f"{_atom(below[0])}.alias({quoted(name)})", _ATOM
+        case Agg(function=function) if function in PATTERN_FUNCTIONS or (
+            function in ("first", "last") and part.args
+        ):
+            return f"{function}({', '.join(_bare_column(text) for text in below)})", _ATOM
         case Agg(function=function, input=source):
             args = ", ".join(text.bare for text in below[source is not None :])
             if function == "quantile" and len(below) == 2:
@@ -176,6 +183,12 @@ def _inner(part: Expr, below: tuple[_Text, ...]) -> tuple[str, int]:
             return f"{name}({', '.join(text.text for text in below)}){_HOW.get(kind, '')}", _ATOM
         case _:
             raise AssertionError(part)
+
+
+def _bare_column(text: _Text) -> str:
+    """An argument of a function that takes a name for a column."""
+    is_column = _COLUMN.fullmatch(text.text) is not None
+    return text.text[len("col(") : -1] if is_column else text.bare
 
 
 def _atom(text: _Text) -> str:

@@ -38,6 +38,8 @@ LATE_LEFT, LATE_RIGHT = "late_left", "late_right"
 """Tags, and counts: late rows of each side of a join."""
 STILL_LEFT, STILL_RIGHT = "still_left", "still_right"
 """Counts: tasks in which the watermark of a side of a join has not moved for a minute."""
+TIMEOUT = "timeout"
+"""Tag: matches that were begun and not completed in time."""
 UNREADABLE_SCHEMA = pa.schema(
     [("file", pa.string()), ("offset", pa.int64()), ("data", pa.binary()), ("error", pa.string())]
 )

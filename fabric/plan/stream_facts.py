@@ -13,7 +13,7 @@ from zlib import crc32
 from fabric.errors import PlanError
 from fabric.plan.faults import quoted
 from fabric.plan.node import Node
-from fabric.plan.nodes import Groups, SideOutput, StreamScan, TwoStreams, Union
+from fabric.plan.nodes import Groups, Match, SideOutput, StreamScan, TwoStreams, Union
 from fabric.plan.paths import assign_paths
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import LATE, LATE_LEFT, LATE_RIGHT, RESERVED, Stream
@@ -42,7 +42,7 @@ def drops_late(root: Node) -> frozenset[tuple[str, str]]:
 def _late_tags(step: Node) -> tuple[str, ...]:
     if isinstance(step, TwoStreams) and step.left_time:
         return LATE_LEFT, LATE_RIGHT
-    return (LATE,) if isinstance(step, Groups) else ()
+    return (LATE,) if isinstance(step, Groups | Match) else ()
 
 
 def never_ends(root: Node) -> bool:

@@ -24,6 +24,7 @@ from fabric.plan.nodes import (
     Groups,
     KeyedProcess,
     LookupJoin,
+    Match,
     Node,
     Select,
     SideOutput,
@@ -69,7 +70,7 @@ def _wanted(root: Node) -> frozenset[int]:
                 asks = bool(time or closes)
             case Groups(closes=closes, gives_rows=gives_rows):
                 asks = bool(closes) or (gives_rows and id(node) in found)
-            case TwoStreams():
+            case TwoStreams() | Match():
                 asks = not isinstance(node, UpdatingJoin)
             case KeyedProcess() | SideOutput() | Changes() | Sink():
                 asks = False

@@ -21,6 +21,7 @@ from fabric.plan.nodes import (
     Keyed,
     KeyedProcess,
     LookupJoin,
+    Match,
     Node,
     Select,
     StreamAggregate,
@@ -42,7 +43,7 @@ def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
     moved = replace(node, input=sent.node)
     if isinstance(node, KeyedProcess):
         return replace(sent, node=moved, keys=None)
-    if isinstance(node, StreamAggregate):
+    if isinstance(node, StreamAggregate | Match):
         return sent.renamed(moved, {name: name for name in names})
     return sent.over(moved)
 

@@ -30,6 +30,7 @@ from fabric.operators.fragment.scan import Tables
 from fabric.operators.fragment.size import estimated_rows
 from fabric.operators.fragment.sort import lower_sort
 from fabric.operators.fragment.sum_bounds import fits
+from fabric.operators.match.table import matched
 from fabric.operators.row_operators import lengths_of, plain_lists, positions_of
 from fabric.plan.expr import output_name
 from fabric.plan.node import Unary
@@ -40,6 +41,7 @@ from fabric.plan.nodes import (
     Filter,
     Join,
     Limit,
+    Match,
     Node,
     Scan,
     Select,
@@ -54,7 +56,7 @@ from fabric.plan.top import first_rows
 from fabric.plan.types import plain
 from fabric.plan.walk import walk
 
-_BLOCKING = Aggregate | Join | Window | Sort | Distinct | Limit
+_BLOCKING = Aggregate | Join | Match | Window | Sort | Distinct | Limit
 
 
 def lower(root: Node, tables: Tables, collect: Collect, pieces: Pieces | None = None) -> Relation:
@@ -134,6 +136,10 @@ class _Lowering:
 
     def _by_operator(self, node: Node, below: list[Relation]) -> Relation:
         """A step that DataFusion has not, by its operator, over all rows below it."""
+        if isinstance(node, Match):
+            schema, rows = schema_of(node), below[0].rows(self._collect)
+            found = matched(node, rows, schema_of(node.input), schema)
+            return self._tables.stored(schema, found)
         if not isinstance(node, Unary) or not node.LOOKS_AT_ROWS:
             raise InternalError(f"{type(node).__name__} can't be inside a fragment")
         batches = row_by_row(node, below[0].rows(self._collect))

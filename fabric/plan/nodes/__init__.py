@@ -34,6 +34,7 @@ from fabric.plan.nodes.keyed_process import (
 )
 from fabric.plan.nodes.limit import Limit
 from fabric.plan.nodes.lookup_join import LookupHow, LookupJoin
+from fabric.plan.nodes.match import Match, MatchRows, Timeout
 from fabric.plan.nodes.scan import Scan
 from fabric.plan.nodes.select import Select
 from fabric.plan.nodes.side_output import SideOutput
@@ -84,6 +85,8 @@ __all__ = [
     "Limit",
     "LookupHow",
     "LookupJoin",
+    "Match",
+    "MatchRows",
     "Node",
     "NodeConfig",
     "Plan",
@@ -102,6 +105,7 @@ __all__ = [
     "StreamJoin",
     "StreamJoinHow",
     "StreamScan",
+    "Timeout",
     "TopN",
     "TtlOn",
     "TwoStreams",
@@ -129,6 +133,7 @@ NODES: tuple[type[Node], ...] = (
     KeyedProcess,
     Limit,
     LookupJoin,
+    Match,
     Scan,
     Select,
     SideOutput,
@@ -150,7 +155,7 @@ ROW_BY_ROW: tuple[type[Node], ...] = tuple(
     kind for kind in NODES if kind.LOOKS_AT_ROWS and kind.N_INPUTS
 )
 """Those that make rows of each row of their input alone."""
-Keyed = Groups | KeyedProcess
+Keyed = Groups | KeyedProcess | Match
 """Nodes that hold state by key."""
 
 

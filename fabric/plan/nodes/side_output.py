@@ -14,15 +14,17 @@ from fabric.plan.mend import mended
 from fabric.plan.node import Unary
 from fabric.plan.nodes.groups import Groups
 from fabric.plan.nodes.keyed_process import KeyedProcess
+from fabric.plan.nodes.match import Match
 from fabric.plan.nodes.stream_join import TwoStreams
 from fabric.plan.schema import sides_at
-from fabric.plan.stream import BAD, ERRORS, LATE, LATE_LEFT, LATE_RIGHT, UNREADABLE, Stream
+from fabric.plan.stream import BAD, ERRORS, LATE, LATE_LEFT, LATE_RIGHT, TIMEOUT, UNREADABLE, Stream
 
 _LATE_OF_JOIN = ', .join_interval(…, late="side") makes it'
 _WAYS = {
     LATE: ', late rows are dropped unless it says late="side"',
     LATE_LEFT: _LATE_OF_JOIN,
     LATE_RIGHT: _LATE_OF_JOIN,
+    TIMEOUT: ', .match(…, within=…, timeout="side") makes it',
     BAD: ', .with_watermark(…, on_bad="side") makes it',
     ERRORS: ', .process(…, on_error="side") makes it',
     UNREADABLE: ', streams.files(…, on_bad="side") and read_kafka(…, on_bad="side") make it',
@@ -57,7 +59,7 @@ class SideOutput(Unary):
 
     def stream(self, *below: Any) -> Stream:
         """Rows without event time, some of which were behind a watermark."""
-        return Stream(timed=isinstance(self.input, Groups | KeyedProcess | TwoStreams))
+        return Stream(timed=isinstance(self.input, Groups | KeyedProcess | Match | TwoStreams))
 
     def text(self) -> str:
         """``.side_output("late")``."""
