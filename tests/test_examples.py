@@ -18,7 +18,17 @@ from tests.support.local import local_fabric
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-DOCUMENTS = ("joins", "kafka", "latency", "object_stores", "postgres", "state", "tls", "views")
+DOCUMENTS = (
+    "joins",
+    "kafka",
+    "latency",
+    "object_stores",
+    "patterns",
+    "postgres",
+    "state",
+    "tls",
+    "views",
+)
 ELSEWHERE = {"coming_from", "upstream"}
 """Tested where their libraries are: `tests/golden`, `tests/security`."""
 ALONE = {

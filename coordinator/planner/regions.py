@@ -21,6 +21,7 @@ from fabric.plan.nodes import (
     ROW_BY_ROW,
     ExchangeMode,
     Limit,
+    Match,
     Node,
     Sink,
     StageInput,
@@ -103,10 +104,14 @@ def _not_chainable(root: Node) -> Node | None:
         (
             node
             for node in walk(root)
-            if not isinstance(node, _CHAINABLE) and not (node is root and isinstance(node, Sink))
+            if not _is_chainable(node) and not (node is root and isinstance(node, Sink))
         ),
         None,
     )
+
+
+def _is_chainable(node: Node) -> bool:
+    return isinstance(node, _CHAINABLE) or (isinstance(node, Match) and node.endless)
 
 
 def _refuse_circles(

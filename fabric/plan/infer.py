@@ -82,6 +82,8 @@ def infer_agg(expr: Expr, schema: pa.Schema) -> pa.DataType:
     agg = expr.input if isinstance(expr, Alias) else expr
     if not isinstance(agg, Agg):
         raise ExprFault("this is not an aggregate", expr)
+    if agg.function in PATTERN_FUNCTIONS:
+        raise ExprFault(_no_place_for(agg.function), agg)
     if agg.function not in AGGREGATES:
         near = nearest(agg.function, AGGREGATES)
         new = None if near is None else replace(agg, function=near)

@@ -384,7 +384,7 @@ class Sink(_message.Message):
     def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ...) -> None: ...
 
 class Match(_message.Message):
-    __slots__ = ("pattern", "keys", "order", "define", "measures", "subsets", "within_us", "after", "rows", "late", "timeout", "time")
+    __slots__ = ("pattern", "keys", "order", "define", "measures", "subsets", "within_us", "after", "per_match", "late", "timeout", "time", "endless")
     PATTERN_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
@@ -393,10 +393,11 @@ class Match(_message.Message):
     SUBSETS_FIELD_NUMBER: _ClassVar[int]
     WITHIN_US_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
+    PER_MATCH_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDLESS_FIELD_NUMBER: _ClassVar[int]
     pattern: str
     keys: _containers.RepeatedScalarFieldContainer[int]
     order: _containers.RepeatedCompositeFieldContainer[SortKey]
@@ -405,11 +406,12 @@ class Match(_message.Message):
     subsets: _containers.RepeatedCompositeFieldContainer[Setting]
     within_us: int
     after: str
-    rows: str
+    per_match: str
     late: str
     timeout: str
     time: str
-    def __init__(self, pattern: _Optional[str] = ..., keys: _Optional[_Iterable[int]] = ..., order: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ..., define: _Optional[_Iterable[int]] = ..., measures: _Optional[_Iterable[int]] = ..., subsets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., within_us: _Optional[int] = ..., after: _Optional[str] = ..., rows: _Optional[str] = ..., late: _Optional[str] = ..., timeout: _Optional[str] = ..., time: _Optional[str] = ...) -> None: ...
+    endless: bool
+    def __init__(self, pattern: _Optional[str] = ..., keys: _Optional[_Iterable[int]] = ..., order: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ..., define: _Optional[_Iterable[int]] = ..., measures: _Optional[_Iterable[int]] = ..., subsets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., within_us: _Optional[int] = ..., after: _Optional[str] = ..., per_match: _Optional[str] = ..., late: _Optional[str] = ..., timeout: _Optional[str] = ..., time: _Optional[str] = ..., endless: _Optional[bool] = ...) -> None: ...
 
 class StreamScan(_message.Message):
     __slots__ = ("source", "schema", "columns", "scan_id")

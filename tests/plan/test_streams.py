@@ -25,7 +25,7 @@ from fabric.plan.event_windows import (
     Tumbling,
     Window,
 )
-from fabric.plan.expr import Agg, Alias, Call, Column, SortKey, Udf
+from fabric.plan.expr import Agg, Alias, Call, Column, Literal, SortKey, Udf
 from fabric.plan.nodes import (
     AsofJoin,
     AssignWindows,
@@ -33,6 +33,7 @@ from fabric.plan.nodes import (
     Deduplicate,
     KeyedProcess,
     LookupJoin,
+    Match,
     Node,
     Plan,
     Select,
@@ -72,6 +73,8 @@ K, V, TS = Column("k"), Column("v"), Column("ts")
 SCAN = StreamScan(GeneratorStream(), SCHEMA)
 TIMED = Watermark(SCAN, "ts")
 COUNT = (Alias(Agg("count", None), "n"),)
+ONE, TWO = (Literal(n, pa.int32()) for n in (1, 2))
+SAME = Call("eq", (K, Agg("prev", Agg("last", Column("A.k"), (ONE,)), (TWO,))))
 HOURLY = StreamAggregate(TIMED, (K,), COUNT, Tumbling(3600 * SECOND), "ts")
 
 
@@ -194,6 +197,12 @@ STEPS: list[tuple[Node, str]] = [
                   suffix="_t"),
      '.join(other, on="k", how="full", where=col("v") == col("v"), suffix="_t", ttl="1 second") '
      "[changes]"),
+    (Match(TIMED, "A B{2,}?", (K,), (), (Alias(SAME, "B"),),
+           (Alias(Agg("count", Column("B")), "n"),), (("U", "A B"),), SECOND, "to_last U", "all",
+           "side", "side", "ts"),
+     '.match("A B{2,}?", define={"B": col("k") == prev(last("A.k", 1), 2)}, '
+     'measures={"n": col("B").count()}, partition_by="k", subsets={"U": ["A", "B"]}, '
+     'within="1 second", after="to_last U", rows="all", late="side", timeout="side")'),
     (Changes(StreamAggregate(SCAN, (K,), COUNT)), ".changes()"),
     (Sink(TIMED, StreamFileTarget("ipc", "/out", 1, 2, 3.0, 4, 5.0, (("a", "b"),))),
      '.write_stream("/out", format="ipc")'),

@@ -7,17 +7,18 @@ node; what they ask of a match is in `functions/patterns.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expressions.types import IntoExpr, ManyColumns, ManyKeys
-from fabric.clients.dataframe.names import text
+from fabric.clients.dataframe.names import choice, text
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import quoted
 from fabric.plan.nodes import Late, Match, MatchRows, Timeout
+from fabric.plan.stream import Stream
 from fabric.plan.stream_facts import stream_of
 
 
@@ -77,25 +78,29 @@ class MatchVerbs(Verbs):
         ... ).to_dicts()
         [{'top': 17, 'low': 13, 'n_up': 2}]
         """
-        stream = stream_of(self._node)
         keys = args.expressions(args.flatten([partition_by]), {}, self.schema)
         given = args.flatten([order_by])
         order = args.sort_keys(given, False, None) if given else ()
         within_us = maybe_us(within, "within", least=1) or 0
-        time = ""
-        if order and isinstance(order[0].input, plan.Column) and not order[0].descending:
-            time = order[0].input.name
-        if stream is not None:
-            stream.check_timed("match")
-            time = time if time in stream.ends else stream.time or min(stream.ends, default="")
-        elif not within_us:
-            time = ""
+        choice(rows, get_args(MatchRows), "match", "rows")
+        time = _time(order, stream_of(self._node), is_needed=within_us > 0)
         node = Match(
             self._node, text(pattern, "match", "pattern"), keys, order, _named("define", define),
             _named("measures", measures), _subsets(subsets), within_us,
             text(after, "match", "after"), rows, late, timeout, time,
         )  # fmt: skip
         return self._then(node)
+
+
+def _time(order: Sequence[plan.SortKey], stream: Stream | None, *, is_needed: bool) -> str:
+    """The column of times that rows are in order of; "": there is none, or none is asked for."""
+    first = order[0] if order else None
+    is_column = first is not None and isinstance(first.input, plan.Column) and not first.descending
+    time = plan.output_name(first.input) if first is not None and is_column else ""
+    if stream is None:
+        return time if is_needed else ""
+    stream.check_timed("match")
+    return time if time in stream.ends else stream.time or min(stream.ends, default="")
 
 
 def _named(what: str, given: Any) -> tuple[plan.Expr, ...]:

@@ -23,6 +23,7 @@ from fabric.plan.faults import quoted
 from fabric.plan.nodes import (
     Exchange,
     Limit,
+    Match,
     Node,
     NodeConfig,
     Plan,
@@ -123,6 +124,11 @@ def _sets(node: Node) -> Iterator[str]:
                 yield f"count_distinct of {dtype} over a window"
 
 
+def _patterns(node: Node) -> Iterator[str]:
+    if isinstance(node, Match):
+        yield f"match {quoted(node.pattern[:80])}"
+
+
 def _has(test: Callable[[pa.DataType], bool], dtype: pa.DataType) -> bool:
     """Whether a value inside is of a type that passes `test`."""
     dtype = plain(dtype)
@@ -155,6 +161,12 @@ REFUSALS: tuple[Refusal, ...] = (
         "Spark tells -0.0 from 0.0 there",
         "cast the floats to decimals before",
         _sets,
+    ),
+    Refusal(
+        "row patterns (match)",
+        "Spark has no MATCH_RECOGNIZE",
+        "write them with window functions (lag, lead) and aggregates",
+        _patterns,
     ),
     Refusal(
         "a dataset's older version",

@@ -97,6 +97,8 @@ def _made(node: Node, below: tuple[Node, ...], is_wanted: bool) -> Node:
             return node.with_fields(input=below[0], kinds=node.changes_results, rows=rows)
         case Groups():
             return node.with_fields(input=below[0], kinds=node.changes_results)
+        case Match():
+            return replace(node, input=below[0], endless=True)
         case KeyedProcess() | Sink():
             return node.with_children((_bare(below[0], HIDDEN),))
         case UpdatingJoin():

@@ -64,8 +64,8 @@ class Results:
 
     def _rows_of(self, partition: Partition, found: Found) -> list[_Row]:
         positions = found.positions
-        if self._node.rows == "one" or not positions:
-            if positions == () and self._node.rows == "all_omit_empty":
+        if self._node.per_match == "one" or not positions:
+            if positions == () and self._node.per_match == "all_omit_empty":
                 return []
             return [_Row(partition, found, len(positions or ()) - 1)]
         excluded = self._program.automaton.excluded
@@ -97,7 +97,7 @@ class Results:
         return found
 
     def _places(self, term: Term, row: _Row, rows: Sequence[int]) -> tuple[int, ...]:
-        if not term.final and self._node.rows != "one":
+        if not term.final and self._node.per_match != "one":
             rows = rows[: bisect_right(rows, row.as_of)]
         return chosen(term, rows, row.found.begin, len(row.partition.numbers))
 
@@ -120,7 +120,7 @@ class Results:
 
     def _classifier(self, term: Term, row: _Row) -> str | None:
         rows = self._finder(term)(row)
-        if not term.final and self._node.rows != "one":
+        if not term.final and self._node.per_match != "one":
             rows = rows[: bisect_right(rows, row.as_of)]
         if not rows or row.found.positions is None:
             return None

@@ -77,7 +77,7 @@ class Program:
         self.node, self.automaton = node, node.automaton
         self.lanes, self.dependent, self.holds = tuple(lanes), dependent, holds
         self.within_us = node.within_us
-        self.tells_unmatched = node.rows == "all_with_unmatched"
+        self.tells_unmatched = node.per_match == "all_with_unmatched"
         names = node.names
         numbers = {name: n for n, name in enumerate(self.automaton.names)}
         self.variables = {

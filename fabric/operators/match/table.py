@@ -47,7 +47,7 @@ def in_order(node: Match, rows: pa.RecordBatch, groups: Sequence[pa.Array]) -> I
     read, known = node.read, {*node.keys, *(key.input for key in order)}
     ties = [
         field.name for field in rows.schema
-        if is_comparable(plain(field.type)) and (node.rows != "one" or field.name in read)
+        if is_comparable(plain(field.type)) and (node.per_match != "one" or field.name in read)
         and Column(field.name) not in known
     ]  # fmt: skip
     columns = [*groups, *asked, *(rows.column(name) for name in ties)]

@@ -40,10 +40,12 @@ class Match(Unary):
     `pattern` is text (`row_pattern.py`) over variables, of which each means what `define` says:
     conditions under the variables' names, true where there is none. `subsets` are more names, each
     with the variables that it stands for. A match ends at most `within_us` (0: any time) after its
-    first row in column `time`; then the search goes on as `after` says. `rows`: one of each match,
-    the keys and `measures`, or all of them with the measures as of each row. On streams rows are in
-    order of event time, `late` ones are dropped or put aside, as are matches that were begun and
-    are not completed in time (`timeout`).
+    first row in column `time`; then the search goes on as `after` says. `per_match` says which rows
+    are put out: one, the keys and `measures`, or all of them with the measures as of each row.
+
+    On streams rows are in order of event time, `late` ones are dropped or put aside, as are matches
+    that were begun and are not completed in time (`timeout`). The planner says whether rows are
+    `endless`.
     """
 
     pattern: str
@@ -54,19 +56,21 @@ class Match(Unary):
     subsets: Settings = ()
     within_us: int = 0
     after: str = SKIP_PAST
-    rows: MatchRows = "one"
+    per_match: MatchRows = "one"
     late: Late = "drop"
     timeout: Timeout = "drop"
     time: str = ""
+    endless: bool = False
 
     WIRE: ClassVar[str] = "match"
     EXPRESSIONS: ClassVar[tuple[str, ...]] = ("keys", "order", "define", "measures")
     HOLDS_ROWS: ClassVar[bool] = True
     ROLE: ClassVar[Role] = "group"
     CHOICES: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "rows": get_args(MatchRows),
+        "per_match": get_args(MatchRows),
         "late": get_args(Late),
         "timeout": get_args(Timeout),
+        "endless": (False,),
     }
     BOUNDS: ClassVar[Mapping[str, float]] = {"within_us": DURATION_US_MAX}
 
@@ -130,13 +134,13 @@ class Match(Unary):
         self._check_order(schema)
         self._check_define(found, schema)
         self._check_after(found, names)
-        if self.rows == "all_with_unmatched" and any(found.excluded):
+        if self.per_match == "all_with_unmatched" and any(found.excluded):
             raise PlanError(
                 'rows="all_with_unmatched" puts out every row, and {- … -} leaves rows out; write '
                 'rows="all", or leave the exclusion out'
             )
         keys = self._key_columns(schema)
-        columns = keys if self.rows == "one" else visible(schema)
+        columns = keys if self.per_match == "one" else visible(schema)
         taken = [name for name, _ in columns]
         check_once([output_name(each) for each in self.measures], "the measures of match have")
         for name, made in self.columns(schema).items():
@@ -161,14 +165,14 @@ class Match(Unary):
         """Late rows, and matches that were not completed in time, if they go aside."""
         found = {LATE: pa.schema(visible(rows))} if self.late == "side" else {}
         if self.timeout == "side":
-            found[TIMEOUT] = pa.schema(self.output(rows))
+            found[TIMEOUT] = pa.schema(visible(schema_of(self)))
         return found
 
     def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
         """What is read; where rows are put out all, as equal ones are in the order of them all."""
         (schema,) = inputs
         every = frozenset(schema.names)
-        return (self.read & every if self.rows == "one" else every,)
+        return (self.read & every if self.per_match == "one" else every,)
 
     def bounded(self) -> None:
         """Rows of a table have no order of their own, and none is late."""
@@ -187,7 +191,7 @@ class Match(Unary):
         (stream,) = below
         stream.check_append_only("match")
         stream.check_timed("match")
-        stream.check_time(self.time)
+        stream.check_time(self.time or "its order")
         if self.order and self.order[0] != SortKey(Column(self.time)):
             raise PlanError(
                 f"match goes by event time, which is {quoted(self.time)}; leave order_by out, or "
@@ -196,7 +200,7 @@ class Match(Unary):
         self._check_endless()
         if not self.within_us:
             return Stream(timed=True)
-        if self.rows == "all":
+        if self.per_match == "all":
             return Stream(time=self.time, timed=True)
         same = (Column(self.time), Agg("last", Column(self.time)))
         times = (
@@ -221,11 +225,10 @@ class Match(Unary):
             )
             parts.append(f"subsets={{{', '.join(pairs)}}}")
         parts += [f"within={lengths_text(self.within_us)}"] if self.within_us else []
-        for name, usual in (
-            ("after", SKIP_PAST), ("rows", "one"), ("late", "drop"), ("timeout", "drop")
-        ):  # fmt: skip
-            if (value := getattr(self, name)) != usual:
-                parts.append(f"{name}={quoted(value)}")
+        said = {"after": self.after, "rows": self.per_match, "late": self.late,
+                "timeout": self.timeout}  # fmt: skip
+        usual = (SKIP_PAST, "one", "drop")
+        parts += [f"{name}={quoted(value)}" for name, value in said.items() if value not in usual]
         return f".match({', '.join(parts)})"
 
     # ---- checks
@@ -307,13 +310,15 @@ class Match(Unary):
         if found.is_anchored:
             raise PlanError("a stream has no last row, and its first is long gone; leave ^ and $ "
                             "out of the pattern")  # fmt: skip
-        if self.rows not in ("one", "all"):
-            raise PlanError(f'rows={quoted(self.rows)} is for tables; write: rows="all"')
+        if self.per_match not in ("one", "all"):
+            raise PlanError(f'rows={quoted(self.per_match)} is for tables; write: rows="all"')
         below = pa.schema(visible(schema_of(self.input)))
         for made in (*self.conditions(below).values(), *self.columns(below).values()):
             self._check_terms(made.terms)
         for field in below:
-            if (self.rows == "all" or field.name in self.read) and is_nested(plain(field.type)):
+            if (self.per_match == "all" or field.name in self.read) and is_nested(
+                plain(field.type)
+            ):
                 raise PlanError(
                     "match on a stream keeps no lists and structs, and "
                     f"{quoted(field.name)} is {field.type}; leave it out before, or its parts in"

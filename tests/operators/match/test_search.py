@@ -129,7 +129,7 @@ def test_matches_are_those_of_brute_force(
         text, {name: condition[0] for name, condition in define.items()},
         {**{name: expr for name, (expr, _) in MEASURES.items()}, "number": match_number(),
          "in_all": final(count())},
-        after=after, within_us=within or 0, rows=mode, subsets=(("U", "B C"),),
+        after=after, within_us=within or 0, per_match=mode, subsets=(("U", "B C"),),
     )  # fmt: skip
     try:
         wanted = expected(pattern, define, rows, mode, after=after, within=within)
@@ -154,10 +154,10 @@ def test_every_row_is_in_a_match_or_unmatched(
     if "{-" in text or any(name not in text for name in "ABC"):
         return
     rows = rows_of(drawn)
-    node = node_of(text, conditions, {"number": match_number()}, rows="all_with_unmatched")
+    node = node_of(text, conditions, {"number": match_number()}, per_match="all_with_unmatched")
     found = put_out(node, rows)
     assert sorted(row["id"] for row in found) == [row["id"] for row in rows]
-    node = node_of(text, conditions, {"number": match_number()}, rows="all_omit_empty")
+    node = node_of(text, conditions, {"number": match_number()}, per_match="all_omit_empty")
     matched_ids = {row["id"] for row in put_out(node, rows)}
     empty = Counter(row["id"] for row in found if row["number"] is None)
     assert not matched_ids & set(empty)

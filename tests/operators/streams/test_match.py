@@ -133,7 +133,7 @@ def test_the_same_as_brute_force_after_an_abort_and_with_other_numbers_of_tasks(
     text = text_of(pattern) + " (A B C){0}"
     conditions = {name: condition[0] for name, condition in define.items()}
     node = node_of(
-        text, conditions, within_us=within, after=after, rows=mode, timeout="side", late="side"
+        text, conditions, within_us=within, after=after, per_match=mode, timeout="side", late="side"
     )
     out = check_operator(lambda: operator_of(node), steps, keys=["k"], behind=behind)
     assert made(out.rows) == expected(pattern, define, rows, mode, after=after, within=within)

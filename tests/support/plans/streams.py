@@ -24,7 +24,7 @@ from fabric.plan.event_windows import (
     Tumbling,
     Window,
 )
-from fabric.plan.expr import Agg, Alias, Call, Column, Expr, SortKey, Udf
+from fabric.plan.expr import Agg, Alias, Call, Column, Expr, Literal, SortKey, Udf
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import (
     NODES,
@@ -39,6 +39,7 @@ from fabric.plan.nodes import (
     KeyedProcess,
     LookupHow,
     LookupJoin,
+    Match,
     Node,
     Scan,
     Select,
@@ -121,7 +122,7 @@ def _step(rng: Random, node: Node) -> Node:
         kinds += [_looked_up, _processed, _grouped, _counted, _updated]
         kinds += map(_grouped_as, GROUPS)
         if stream.time:
-            kinds += [_windowed, _windowed, _assigned, _united, _joined]
+            kinds += [_windowed, _windowed, _assigned, _united, _joined, _matched]
     made = rng.choice(kinds)(rng, node)
     return made if set(schema_of(made).names) >= {"k"} else node
 
@@ -186,6 +187,22 @@ def _updated(rng: Random, node: Node) -> Node:
     how = rng.choice(get_args(StreamJoinHow))
     keys = (Column("k"),)
     return UpdatingJoin(node, other, keys, keys, "", "", how, _SECOND, condition)
+
+
+def _matched(rng: Random, node: Node) -> Node:
+    stream, names = stream_of(node), schema_of(node).names
+    assert stream is not None
+    condition = Call("eq", (Column("k"), Agg("prev", Column("A.k"), (Literal(1, pa.int32()),))))
+    measures = (
+        Alias(Agg("last", Column(stream.time)), free_name("end", names)),
+        Alias(Agg("count", Column("B")), free_name("n", names)),
+    )
+    return Match(
+        node, rng.choice(["A B+ C", "A (B | C){1,3}", "A {- B -}* C"]), (Column("k"),), (),
+        (Alias(condition, "B"),), measures, (("U", "A B"),), rng.randint(1, 60) * _SECOND,
+        rng.choice(["skip_past", "next_row", "to_last U"]), rng.choice(["one", "all"]),
+        rng.choice(["drop", "side"]), rng.choice(["drop", "side"]), stream.time,
+    )  # fmt: skip
 
 
 def _keys(rng: Random, node: Node) -> tuple[Expr, ...]:

@@ -7,7 +7,8 @@ from plan_frames import agg, col, over, scan
 from fabric.clients.spark.plan.explain import REFUSALS, refuse, refused
 from fabric.errors import PlanError
 from fabric.plan.check import check
-from fabric.plan.nodes import Limit, Node, Plan, Scan, Sink, Window
+from fabric.plan.expr import SortKey
+from fabric.plan.nodes import Limit, Match, Node, Plan, Scan, Sink, Window
 from fabric.plan.sources import DatasetSource
 from fabric.plan.targets import FileTarget
 
@@ -23,6 +24,7 @@ REFUSED: list[list[Node]] = [
     [Limit(of(pa.int8()), 1, 1 << 31)],
     [Window(of(pa.list_(pa.struct([("f", pa.float32())]))),
             (over(agg("count_distinct", col("x"))),))],
+    [Match(of(pa.int8()), "A+", (), (SortKey(col("x")),), (), (), per_match="all")],
     [Scan(DatasetSource("d", 3), pa.schema([("x", pa.int8())]))],
 ]  # fmt: skip
 """For each line of the table plans that it finds."""
