@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fabric.operators.match.search import Found, Partition, Program
-from fabric.operators.match.values import Groups, Rows, Values, chosen
+from fabric.operators.match.values import Groups, Rows, Values, chosen, placed
 from fabric.operators.streams.accumulators import as_type
 from fabric.operators.streams.columns import Ints
 from fabric.plan.nodes import Match
@@ -56,9 +56,7 @@ class Results:
                 assert copied is not None
                 columns.append(copied.column(field.name))
                 continue
-            values = self._measured(self._measures[field.name], rows, some)
-            if not matched.all():
-                values = values.take(pa.array(np.cumsum(matched) - 1, mask=~matched))
+            values = placed(self._measured(self._measures[field.name], rows, some), matched)
             columns.append(as_type(values, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._output)
 

@@ -169,7 +169,7 @@ class Partition:
         self._has_best = False
         self._best: Any = None
         self.holds_cache: dict[Any, Any] = {}
-        """What `Holds` remembers while the start stays."""
+        """What `Holds` remembers while places stay the same."""
 
     def advance(self, program: Program, *, reached: int, ended: bool) -> list[Found]:
         """Search on in the rows that are there.
@@ -224,7 +224,6 @@ class Partition:
         self._state = tuple(at for at in entries if at >= 0)
         self._paths = [None] * len(self._state)
         self._lanes = [((),) * len(program.lanes)] * len(self._state)
-        self.holds_cache.clear()
         self.is_begun = True
         return True
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fabric._cython.kernels.group_table import GroupTable
 from fabric.operators.expressions.arrow import compile_expr
+from fabric.operators.fragment.aggregates.segments import unviewed
 from fabric.operators.fragment.order import order_of
 from fabric.operators.match.results import Results
 from fabric.operators.match.search import Found, Partition
@@ -50,11 +51,18 @@ def in_order(node: Match, rows: pa.RecordBatch, groups: Sequence[pa.Array]) -> I
         if is_comparable(plain(field.type)) and (node.per_match != "one" or field.name in read)
         and Column(field.name) not in known
     ]  # fmt: skip
-    columns = [*groups, *asked, *(rows.column(name) for name in ties)]
+    columns = [*groups, *map(_ordered, asked), *(_ordered(rows.column(name)) for name in ties)]
     keys = [*[_KEY] * len(groups), *order, *[_KEY] * len(ties)]
     if not columns or not rows.num_rows:
         return np.arange(rows.num_rows)
     return order_of(columns, keys).astype(np.int64)
+
+
+def _ordered(values: pa.Array) -> pa.Array:
+    """The same values in a type that is ordered by machine words: no dictionary, no view."""
+    dtype = plain(values.type)
+    values = values if values.type.equals(dtype) else values.cast(dtype)
+    return pa.array(np.zeros(len(values), np.int8)) if pa.types.is_null(dtype) else unviewed(values)
 
 
 def matched(

@@ -20,18 +20,19 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from fabric._cython.kernels.take import take
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.expressions.predicates import can_raise
 from fabric.operators.match.search import Lane, Lanes, Partition, Program
 from fabric.operators.streams.accumulators import Aggregates, RowGroups, as_type
-from fabric.operators.streams.columns import Ints
+from fabric.operators.streams.columns import Bools, Ints
 from fabric.plan.expr import Call, Expr, columns_of
 from fabric.plan.nodes import Match
 from fabric.plan.pattern_terms import Split, Term
 
 _ROWS = "__rows"
-_AHEAD, _AHEAD_MAX = 16, 4_096
-_CACHE_MAX = 10_000
+_AHEAD, _AHEAD_MAX = 16, 1_024
+_CACHE_MAX = 1_000
 
 
 class Rows(Protocol):
@@ -95,10 +96,7 @@ class Values:
 
     def _taken(self, name: str, rows: Rows, numbers: Ints) -> pa.Array:
         there = numbers >= 0
-        values = self._inner[name](rows.take(numbers[there], self._columns[name]))
-        if there.all():
-            return values
-        return values.take(pa.array(np.cumsum(there) - 1, mask=~there))
+        return placed(self._inner[name](rows.take(numbers[there], self._columns[name])), there)
 
     def _aggregated(self, name: str, rows: Rows, n: int, given: Groups) -> pa.Array:
         found = self._aggregates[name].fresh()
@@ -106,6 +104,19 @@ class Values:
         found.update(RowGroups(given.groups), rows.take(given.numbers, self._columns[name]))
         (values,) = found.results(np.arange(n))
         return values
+
+
+def placed(values: pa.Array, there: Bools) -> pa.Array:
+    """`values` where `there` is true, in order, and null elsewhere.
+
+    >>> placed(pa.array([7, 8]), np.array([True, False, True])).to_pylist()
+    [7, None, 8]
+    """
+    if there.all():
+        return values
+    padded = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    places = np.where(there, np.cumsum(there) - 1, len(values))
+    return take(padded, places.astype(np.uint32))
 
 
 # ---- conditions
@@ -199,10 +210,16 @@ class Conditions:
         for name, lane in condition.lanes.items():
             term = condition.values.terms[name]
             rows = range(at - start + 1) if lane is None else known[lane]
-            asked[name] = chosen(term, rows, start, len(partition.numbers))
-            stays = term.kind == "row" and term.from_first and term.offset < len(rows) - 1
-            reads_itself |= name in condition.mine and not stays
-        key = (number, *asked.values())
+            places = chosen(term, rows, start, len(partition.numbers))
+            if name in condition.mine:
+                is_row = term.kind == "row"
+                stays = is_row and term.from_first and term.offset < len(rows) - 1
+                moves = is_row and not term.from_first
+                if moves and places == (at - term.offset + term.shift,):
+                    continue  # a row that lies as far from the next row as from this one
+                reads_itself |= not stays
+            asked[name] = places
+        key = (number, *asked.items())
         first, results, n_ahead = partition.holds_cache.get(key, (at, (), _AHEAD // 2))
         if not first <= at < first + len(results):
             n_ahead = 1 if reads_itself else min(2 * n_ahead, _AHEAD_MAX)
@@ -223,7 +240,8 @@ class Conditions:
         numbers, end = partition.numbers, len(partition.numbers)
         for name, term in condition.values.terms.items():
             if name not in asked:
-                places = range(at + term.shift, at + term.shift + n)
+                begin = at - term.offset + term.shift
+                places = range(begin, begin + n)
                 given[name] = np.array([numbers[p] if 0 <= p < end else -1 for p in places])
                 continue
             rows = np.array([numbers[place] for place in asked[name]], np.int64)
@@ -248,13 +266,11 @@ def chosen(term: Term, rows: Sequence[int], start: int, end: int) -> tuple[int, 
     return (found,) if 0 <= found < end else ()
 
 
-def _true(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _true(values: pa.Array) -> Bools:
     """Which values are true; null is not."""
     if pa.types.is_null(values.type):
         return np.zeros(len(values), np.bool_)
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = values.fill_null(False).to_numpy(
-        zero_copy_only=False
-    )
+    found: Bools = values.fill_null(False).to_numpy(zero_copy_only=False)
     return found
 
 

@@ -100,6 +100,8 @@ class MatchOperator(Operator):
             self._advance(partition, time_us, found)
         while self._deadlines and self._deadlines[0][0] < time_us:
             _, _, partition = heappop(self._deadlines)
+            if self._partitions.get(partition.group) is not partition:
+                continue  # its key has no rows any more, or new ones
             partition.watched_until = None
             touched[partition.group] = partition
             self._advance(partition, time_us, found)

@@ -240,6 +240,12 @@ class Match(Unary):
                 named = key if isinstance(key, Alias) else Alias(key, name)
                 line = f".with_columns({expr_text(named)})"
                 raise mended("match takes columns in partition_by; compute them before", line)
+            dtype = infer(key, schema)
+            if is_nested(plain(dtype)):
+                raise PlanError(
+                    f"match can't tell lists and structs apart, and {quoted(key.name)} is {dtype}; "
+                    "let partition_by be its parts, or a text made of them"
+                )
         return key_columns(self.keys, schema, "match")
 
     def _check_order(self, schema: pa.Schema) -> None:

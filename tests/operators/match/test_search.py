@@ -175,6 +175,29 @@ def test_remembered_steps_are_forgotten_when_they_are_many(
     assert len(before) > 3
 
 
+TYPES = [
+    pa.bool_(), pa.int8(), pa.float32(), pa.decimal128(5, 2), pa.string(), pa.large_string(),
+    pa.string_view(), pa.binary(), pa.date32(), pa.duration("us"), pa.time64("us"), pa.null(),
+    pa.timestamp("ns", "UTC"), pa.dictionary(pa.int32(), pa.string()), pa.list_(pa.int8()),
+    pa.struct([("a", pa.int8())]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_columns_of_any_type_are_read_and_copied(dtype: pa.DataType) -> None:
+    schema = pa.schema([("o", pa.int8()), ("x", dtype)])
+    rows = pa.RecordBatch.from_arrays([pa.array([2, 1, 1]), pa.nulls(3, dtype)], schema=schema)
+    for mode in ("one", "all"):
+        node = Match(
+            StageInput(0, schema), "A+", (), (SortKey(Column("o")),), (),
+            verb._named("measures", {"y": last("x"), "z": prev("x"), "n": col("x").count()}),
+            per_match=mode,  # type: ignore[arg-type]
+        )  # fmt: skip
+        (found,) = matched(node, [rows], schema, schema_of(node))
+        assert found.schema.equals(schema_of(node))
+        assert found.num_rows == (1 if mode == "one" else 3)
+
+
 def test_ways_that_conditions_tell_apart_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "THREADS_MAX", 100)
     rows = rows_of([(0, 1, 1)] * 30)
