@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fabric.coordinator.planner.stages import Edge, Stage
 from fabric.plan.expr import Agg, Expr, Over, children
-from fabric.plan.nodes import Aggregate, Limit, Node, Window
+from fabric.plan.nodes import Aggregate, Limit, MapAsync, Node, Window
 from fabric.plan.total import volatile
 from fabric.plan.walk import postorder, walk
 
@@ -34,7 +34,7 @@ def is_determinate(stage: Stage, outputs: tuple[Edge, ...]) -> bool:
 
 def _node(node: Node) -> bool:
     match node:
-        case Limit():
+        case Limit() | MapAsync():  # a service may answer otherwise the next time
             return False
         case Aggregate(aggs=aggs):
             return all(agg.function not in _BY_ORDER for agg in _parts(aggs, Agg))

@@ -22,7 +22,7 @@ from fabric.coordinator.planner.stages import (
     Stage,
     StageGraph,
 )
-from fabric.plan.nodes import Node, NodeConfig, Scan, Sink, StageInput, StreamScan
+from fabric.plan.nodes import MapAsync, Node, NodeConfig, Scan, Sink, StageInput, StreamScan
 from fabric.plan.sources import Split
 from fabric.plan.stream_facts import task_of
 from fabric.plan.walk import rewrite, walk
@@ -54,7 +54,7 @@ def finish(
         Stage(
             stage=new,
             path=roots[old].path,
-            root=_renumber(roots[old], renumbered),
+            root=_renumber(roots[old], renumbered, draft.stages[old].n_tasks),
             kind="chain" if old in piped or draft.is_endless(roots[old]) else "fragment",
             n_tasks=draft.stages[old].n_tasks,
             splits=_deal(roots[old], by_path, draft.stages[old].n_tasks),
@@ -173,10 +173,12 @@ def _finished(
     )
 
 
-def _renumber(root: Node, edges: Mapping[int, int]) -> Node:
-    """`root` with the final edge ids in its leaves."""
+def _renumber(root: Node, edges: Mapping[int, int], n_tasks: int) -> Node:
+    """`root` with the final edge ids in its leaves, and the number of tasks that share a rate."""
 
     def one(node: Node) -> Node:
+        if isinstance(node, MapAsync) and node.rate_per_s:
+            return replace(node, n_tasks=n_tasks)
         if isinstance(node, StageInput) and edges[node.edge] != node.edge:
             return replace(node, edge=edges[node.edge])
         return node

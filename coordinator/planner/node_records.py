@@ -27,6 +27,7 @@ from fabric.plan.node import Node
 from fabric.plan.nodes import (
     KeyedProcess,
     Limit,
+    MapAsync,
     Match,
     Select,
     Sink,
@@ -52,12 +53,14 @@ STATE = "state "
 """What the parts begin with that are states of a function."""
 _TEXT_MAX = 500
 _PLANNERS = frozenset({
-    "path", "input", "left", "right", "keys", "kinds", "rows", "scan_id", "columns", "endless",
+    "path", "input", "left", "right", "keys", "kinds", "rows", "scan_id", "columns", "endless", "n_tasks",
 })  # fmt: skip
 """Fields that the planner sets, or that are told elsewhere."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
 """Kinds of nodes that keep a position, and no state of keys."""
-_TOLD = Groups | KeyedProcess | Limit | Match | Sink | StreamScan | TwoStreams | Watermark
+_TOLD = (
+    Groups | KeyedProcess | Limit | MapAsync | Match | Sink | StreamScan | TwoStreams | Watermark
+)
 """Nodes that may keep something."""
 _WINDOWS, _EXPRESSIONS = get_args(Window), get_args(Expr)
 _FROM_PATTERN = re.compile(r"[a-z_]+_\d+(/.*)?")
@@ -163,7 +166,7 @@ def _schema(node: Node) -> str:
             return ""
         case TwoStreams():
             return "; ".join(_columns(schema_of(side)) for side in node.children)
-        case Groups() | Match() | Sink():
+        case Groups() | MapAsync() | Match() | Sink():
             return _columns(schema_of(node.input))
     return ""
 

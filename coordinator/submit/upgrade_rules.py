@@ -18,6 +18,7 @@ from fabric.plan.nodes import (
     Deduplicate,
     KeyedProcess,
     Limit,
+    MapAsync,
     Match,
     Sink,
     StreamAggregate,
@@ -106,6 +107,10 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
     },
     Match.WIRE: {"late": _FREE, "timeout": _FREE},
     StreamJoin.WIRE: {"suffix": _FREE, "late": _FREE},
+    MapAsync.WIRE: dict.fromkeys(
+        ("function", "schema", "keep", "capacity", "capacity_bytes", "ordered", "timeout_us",
+         "retries", "backoff_us", "rate_per_s", "batch", "on_error"), _FREE,
+    ),
     AsofJoin.WIRE: {"suffix": _FREE, "late": _FREE, "how": _FREE},
     UpdatingJoin.WIRE: {"suffix": _FREE, "ttl_us": _FREE},
     Limit.WIRE: {"n": _FREE},

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric.operators.async_calls.operator import MapAsyncOperator
 from fabric.operators.contract import Operator
 from fabric.operators.row_operators import (
     AssignWindowsOperator,
@@ -48,6 +49,7 @@ from fabric.plan.nodes import (
     KeyedProcess,
     Limit,
     LookupJoin,
+    MapAsync,
     Match,
     Node,
     Select,
@@ -106,6 +108,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any, pa.Schema, Sources], Operator]] = 
     ),
     Match: lambda node, output, sources: MatchOperator(node, sources[0], output),
     StreamJoin: lambda node, output, sources: StreamJoinOperator(node, sources, output),
+    MapAsync: lambda node, output, sources: MapAsyncOperator(node, sources[0], output),
     AsofJoin: lambda node, output, sources: AsofJoinOperator(node, sources, output),
     UpdatingJoin: lambda node, output, sources: UpdatingJoinOperator(node, sources, output),
     Changes: lambda _, output, sources: ChangesOperator(output, sources[0]),

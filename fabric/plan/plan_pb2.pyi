@@ -174,7 +174,7 @@ class Udf(_message.Message):
     def __init__(self, name: _Optional[str] = ..., args: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., mac: _Optional[bytes] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches", "stream_join", "asof_join", "updating_join", "match")
+    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches", "stream_join", "asof_join", "updating_join", "match", "map_async")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SCAN_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +207,7 @@ class Node(_message.Message):
     ASOF_JOIN_FIELD_NUMBER: _ClassVar[int]
     UPDATING_JOIN_FIELD_NUMBER: _ClassVar[int]
     MATCH_FIELD_NUMBER: _ClassVar[int]
+    MAP_ASYNC_FIELD_NUMBER: _ClassVar[int]
     path: str
     inputs: _containers.RepeatedScalarFieldContainer[int]
     scan: Scan
@@ -239,7 +240,8 @@ class Node(_message.Message):
     asof_join: AsofJoin
     updating_join: UpdatingJoin
     match: Match
-    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ..., stream_join: _Optional[_Union[StreamJoin, _Mapping]] = ..., asof_join: _Optional[_Union[AsofJoin, _Mapping]] = ..., updating_join: _Optional[_Union[UpdatingJoin, _Mapping]] = ..., match: _Optional[_Union[Match, _Mapping]] = ...) -> None: ...
+    map_async: MapAsync
+    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ..., stream_join: _Optional[_Union[StreamJoin, _Mapping]] = ..., asof_join: _Optional[_Union[AsofJoin, _Mapping]] = ..., updating_join: _Optional[_Union[UpdatingJoin, _Mapping]] = ..., match: _Optional[_Union[Match, _Mapping]] = ..., map_async: _Optional[_Union[MapAsync, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
     __slots__ = ("source", "schema", "columns", "predicate", "scan_id", "limit")
@@ -678,6 +680,36 @@ class UpdatingJoin(_message.Message):
     condition: int
     kinds: bool
     def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ..., ttl_us: _Optional[int] = ..., condition: _Optional[int] = ..., kinds: _Optional[bool] = ...) -> None: ...
+
+class MapAsync(_message.Message):
+    __slots__ = ("function", "schema", "keep", "capacity", "capacity_bytes", "ordered", "timeout_us", "retries", "backoff_us", "rate_per_s", "batch", "on_error", "n_tasks")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ORDERED_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_US_FIELD_NUMBER: _ClassVar[int]
+    RATE_PER_S_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
+    N_TASKS_FIELD_NUMBER: _ClassVar[int]
+    function: int
+    schema: int
+    keep: _containers.RepeatedScalarFieldContainer[str]
+    capacity: int
+    capacity_bytes: int
+    ordered: bool
+    timeout_us: int
+    retries: int
+    backoff_us: int
+    rate_per_s: float
+    batch: int
+    on_error: str
+    n_tasks: int
+    def __init__(self, function: _Optional[int] = ..., schema: _Optional[int] = ..., keep: _Optional[_Iterable[str]] = ..., capacity: _Optional[int] = ..., capacity_bytes: _Optional[int] = ..., ordered: _Optional[bool] = ..., timeout_us: _Optional[int] = ..., retries: _Optional[int] = ..., backoff_us: _Optional[int] = ..., rate_per_s: _Optional[float] = ..., batch: _Optional[int] = ..., on_error: _Optional[str] = ..., n_tasks: _Optional[int] = ...) -> None: ...
 
 class Option(_message.Message):
     __slots__ = ("name", "text", "flag", "integer", "texts", "schema")

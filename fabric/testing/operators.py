@@ -428,7 +428,8 @@ def _rest(operator: Operator) -> Batches:
 
 def _ended(operator: Operator, n_inputs: int) -> Outcome:
     rows = list(operator.on_watermark(END_OF_TIME)) + _rest(operator)
-    rows += [batch for index in range(n_inputs) for batch in operator.on_end(index)]
+    for index in range(n_inputs):
+        rows += [*operator.on_end(index), *_rest(operator)]
     sides = operator.take_side()
     operator.close()
     return Outcome(rows, sides)

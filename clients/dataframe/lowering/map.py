@@ -6,19 +6,20 @@
           X                                        Aggregate(keys, collect(struct) as group)
                                                      X
 
-One job: ``map_batches`` and ``map_groups``.
+One job: ``map_batches`` and ``map_groups``; and ``map_async``, which has a node of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import iscoroutinefunction
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.expressions.literal import SchemaLike, to_dtype
-from fabric.clients.dataframe.expressions.udf import UserFunction
+from fabric.clients.dataframe.expressions.udf import UserFunction, own_object
 from fabric.errors import PlanError
 from fabric.operators.functions.table_functions import MappedBatches, MappedGroups
 from fabric.plan import expr as plan
@@ -26,6 +27,7 @@ from fabric.plan import nodes
 from fabric.plan.mend import free_name
 from fabric.plan.schema import schema_of
 
+AsyncFunction: TypeAlias = Callable[[Any], Awaitable[Any]]
 _ROWS = "rows"
 
 
@@ -49,6 +51,29 @@ def map_groups(
     collected = plan.Alias(plan.Agg("collect", _structs(source)), group)
     grouped = nodes.Aggregate(source, keys, (collected,), path="map_groups_*/aggregate")
     return _exploded(grouped, plan.Column(group), called, declared, "map_groups")
+
+
+def map_async(
+    source: nodes.Node, function: AsyncFunction, schema: SchemaLike, **settings: Any
+) -> nodes.Node:
+    """`source` through the asynchronous `function`; `settings` are fields of the node."""
+    name = getattr(function, "__name__", type(function).__name__)
+    if isinstance(function, type):
+        raise PlanError(
+            f"map_async takes a function, and {name} is a class; write: map_async({name}(…), …)"
+        )
+    if not (iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)):
+        raise PlanError(
+            f"map_async awaits its function, and {_shown(function, name)} is not asynchronous; "
+            f"write: async def {name if name.isidentifier() else 'f'}(row): …, with "
+            "await asyncio.to_thread(…) around what blocks"
+        )
+    declared = _declared(function, schema, "map_async")
+    return nodes.MapAsync(source, own_object(function, name), declared, **settings)
+
+
+def _shown(function: object, name: str) -> str:
+    return name if callable(function) and name.isidentifier() else repr(function)[:80]
 
 
 def _structs(source: nodes.Node) -> plan.Expr:

@@ -1,19 +1,20 @@
-"""Verbs that change the shape: explode, unnest, pivot, unpivot, and contexts of items."""
+"""Verbs that change the shape: functions of rows, explode, unnest, pivot, contexts of items."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.durations import Length, us
 from fabric.clients.dataframe.expressions.literal import SchemaLike
 from fabric.clients.dataframe.expressions.types import IntoExpr, ManyColumns
 from fabric.clients.dataframe.functions.aggregates import registry_name
 from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
-from fabric.clients.dataframe.lowering.map import map_batches
+from fabric.clients.dataframe.lowering.map import AsyncFunction, map_async, map_batches
 from fabric.clients.dataframe.lowering.shapes import (
     exploded,
     pivoted,
@@ -21,12 +22,14 @@ from fabric.clients.dataframe.lowering.shapes import (
     unpivoted,
     value_name,
 )
-from fabric.clients.dataframe.names import call_text, known_one
+from fabric.clients.dataframe.names import call_text, choice, known_one, number, whole
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.pivot import pivot_values
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import quoted
+from fabric.plan.nodes.map_async import CAPACITY, CAPACITY_BYTES
+from fabric.plan.stream import OnBad
 
 Names = str | Iterable[str]
 
@@ -64,6 +67,95 @@ class ShapeVerbs(Verbs):
         [{'twice': 4}]
         """
         return self._then(map_batches(self._node, function, schema))
+
+    def map_async(
+        self,
+        function: AsyncFunction,
+        schema: SchemaLike,
+        *,
+        keep: Names = (),
+        capacity: int = CAPACITY,
+        capacity_bytes: int = CAPACITY_BYTES,
+        ordered: bool = True,
+        timeout: Length = "30 seconds",
+        retry: int = 0,
+        backoff: Length = "100 ms",
+        rate: float | None = None,
+        batch: int | None = None,
+        on_error: OnBad = "fail",
+    ) -> Self:
+        """What an asynchronous `function` answers for each row; many rows wait at once.
+
+        For calls of services: the requests of many rows are under way at the same time. Each row's
+        answer comes out exactly once, also after a failure; the call itself may be made again.
+
+        Parameters
+        ----------
+        function
+            ``async def f(row)``: takes a row as a dict, and gives a dict with the columns of
+            `schema`, a list of such dicts, or None for no row. Or an object with such a
+            ``__call__``; each task has its own, and awaits its ``open()`` before the first row and
+            its ``close()`` after the last, if it has them.
+        schema
+            The columns that the answers have: ``{"name": "type"}`` or a ``pa.Schema``.
+        keep
+            Columns of the row that come out beside each of its answers, before them. On a stream,
+            windows may follow if the column of event time is kept.
+        capacity, capacity_bytes
+            So many rows, and bytes of them, are in the step at once, in each task. Who makes rows
+            waits while it is full.
+        ordered
+            Whether answers leave in the order of the rows; if not, as they come.
+        timeout
+            Of one call. It is then cancelled, and counts as failed.
+        retry
+            How often a call that failed is made again: one that raised, or timed out. Errors of
+            Fabric that no retry can help, such as a `DataError`, are not retried.
+        backoff
+            The time before the first retry, half of it random; doubled for each further one, up to
+            30 seconds.
+        rate
+            Calls a second, retries among them, of all tasks together.
+        batch
+            Call the function with a ``pa.Table`` of up to so many rows. It gives a list with an
+            answer for each row, in which an exception fails its row alone, or a table with as many
+            rows.
+        on_error
+            Of a row whose call failed, retries included: ``fail`` ends the job, ``skip`` leaves the
+            row out, ``side`` puts it into ``.side_output("errors")`` (streams only).
+
+        Raises
+        ------
+        UserError, ExternalError
+            When it runs, if a call fails: with the row. It is an `ExternalError`, after which a
+            stream goes on from its checkpoint, for a timeout, an error of a connection (`OSError`)
+            and an `ExternalError` that the function raises.
+
+        Examples
+        --------
+        >>> import asyncio
+        >>> from fabric import DataFrame
+        >>> async def priced(row):
+        ...     await asyncio.sleep(0.01)
+        ...     return {"price": 10 * row["item"]}
+        >>> items = DataFrame({"item": [3, 1, 2]})
+        >>> items.map_async(priced, {"price": "int64"}, keep="item").to_dicts()
+        [{'item': 3, 'price': 30}, {'item': 1, 'price': 10}, {'item': 2, 'price': 20}]
+        """
+        node = map_async(
+            self._node, function, schema,
+            keep=tuple(self._names((keep,), "map_async")),
+            capacity=whole(capacity, 1, "map_async", "capacity"),
+            capacity_bytes=whole(capacity_bytes, 1, "map_async", "capacity_bytes"),
+            ordered=ordered,
+            timeout_us=us(timeout, "timeout", least=1),
+            retries=whole(retry, 0, "map_async", "retry"),
+            backoff_us=us(backoff, "backoff", least=1),
+            rate_per_s=0.0 if rate is None else number(rate, "map_async", "rate"),
+            batch=0 if batch is None else whole(batch, 1, "map_async", "batch"),
+            on_error=choice(on_error, get_args(OnBad), "map_async", "on_error"),
+        )  # fmt: skip
+        return self._then(node)
 
     def explode(
         self, *columns: Names, outer: bool = False, position: str = "", context: str = ""

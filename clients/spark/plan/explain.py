@@ -23,6 +23,7 @@ from fabric.plan.faults import quoted
 from fabric.plan.nodes import (
     Exchange,
     Limit,
+    MapAsync,
     Match,
     Node,
     NodeConfig,
@@ -142,6 +143,11 @@ def _versions(node: Node) -> Iterator[str]:
         yield f"version {node.source.version} of dataset {quoted(node.source.name)}"
 
 
+def _rates(node: Node) -> Iterator[str]:
+    if isinstance(node, MapAsync) and node.rate_per_s:
+        yield f"map_async with rate={node.rate_per_s:g}"
+
+
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "columns of types Spark has not: decimals of more than 38 digits or a negative scale, "
@@ -173,6 +179,12 @@ REFUSALS: tuple[Refusal, ...] = (
         "the connector reads the newest",
         "leave the version out",
         _versions,
+    ),
+    Refusal(
+        "a rate of map_async",
+        "Spark does not say how many tasks at once would share it",
+        "leave rate out, and choose capacity for one task",
+        _rates,
     ),
 )
 """Every difference between Spark and the other places, each refused before start."""

@@ -19,6 +19,7 @@ from fabric.clients.spark.plan.rows import inside_schema, restored_batches
 from fabric.clients.spark.types import arrow_schema, conform
 from fabric.operators.chain import row_by_row
 from fabric.operators.expressions.predicates import split_filter
+from fabric.operators.functions.trust import functions_of, vouch
 from fabric.plan.expr import Column, Expr, SortKey, output_name
 from fabric.plan.node import Unary
 from fabric.plan.nodes import Explode, Limit, Select, Sort, StageInput, Union, WithColumns
@@ -90,6 +91,8 @@ class _RowByRow:
 
     @plainly_each
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for udf in functions_of(self.node):  # Spark's own way brought them here
+            vouch(udf.payload)
         given = (batch.select(batch.schema.names[:-1]) for batch in batches)
         for made in row_by_row(self.node, restored_batches(given, schema_of(self.node.input))):
             extra = pa.repeat(True, made.num_rows)

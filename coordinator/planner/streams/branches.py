@@ -20,6 +20,7 @@ from fabric.plan.nodes import (
     Branches,
     Keyed,
     LookupJoin,
+    MapAsync,
     Node,
     Sink,
     StageInput,
@@ -30,7 +31,9 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.walk import rewrite, walk
 
-_BY_SPLIT: tuple[type[Node], ...] = (*ROW_BY_ROW, LookupJoin)
+_BY_SPLIT: tuple[type[Node], ...] = (
+    *(kind for kind in ROW_BY_ROW if kind is not MapAsync), LookupJoin,
+)  # fmt: skip
 """Steps after which rows are still told apart by the split they came from."""
 
 

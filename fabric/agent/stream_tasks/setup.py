@@ -26,7 +26,7 @@ from fabric.agent.stream_tasks.mailbox import Mailbox, Progress, add_counts
 from fabric.agent.stream_tasks.restore import Restored, context_of, splits_of
 from fabric.agent.stream_tasks.sinks import Results, StreamSink
 from fabric.agent.stream_tasks.snapshots import SnapshotUploads
-from fabric.agent.stream_tasks.sources import Sources
+from fabric.agent.stream_tasks.sources import ROWS_MAX, Sources
 from fabric.agent.stream_tasks.task import StreamTask
 from fabric.cancellation import Cancellation
 from fabric.checkpoint.places import storage_at
@@ -34,7 +34,7 @@ from fabric.control import control_pb2 as pb
 from fabric.io.readers.protocol import Share
 from fabric.io.readers.reader import StreamReader
 from fabric.operators.chain import Chain
-from fabric.plan.nodes import Branches, Node, Sink, StreamScan, branch_side
+from fabric.plan.nodes import Branches, MapAsync, Node, Sink, StreamScan, branch_side
 from fabric.plan.stream import UNREADABLE
 from fabric.plan.walk import walk
 
@@ -77,7 +77,9 @@ class StreamAttempt:
             restored = Restored(storage, spec.id.task, spec.n_tasks, stream)
             splits = restored.splits(top, scan_splits(spec.assignment.scans))
             readers = self._readers(top, splits)
-            sources = Sources(readers, stream.source_gather_s, drained=stream.drain)
+            sources = Sources(
+                readers, stream.source_gather_s, drained=stream.drain, rows_max=_rows_max(top)
+            )
             stack.callback(sources.close)
             stack.enter_context(cancellation.waking(sources.interrupt))
             chain = self._chain(root.path, top, self._begin(folder, splits), restored, stack)
@@ -118,6 +120,7 @@ class StreamAttempt:
                 clock=clock,
                 lent=isinstance(chain, SlotChain),
                 unreadable=_unreadable_side(top),
+                rows_max=_rows_max(top),
             )
             del rows  # each batch goes when it was worked on
             try:
@@ -201,6 +204,13 @@ def _unreadable_side(top: Node) -> str:
     branches = top.inputs if isinstance(top, Branches) else ()
     own = (n for n, branch in enumerate(branches) if isinstance(branch, StreamScan))
     return next((branch_side(branch, UNREADABLE) for branch in own), UNREADABLE)
+
+
+def _rows_max(top: Node) -> int:
+    """How many rows go through the chain at once: no more than may wait for answers of a service,
+    as a barrier waits until all of them have a request."""
+    bounds = (node.capacity for node in walk(top) if isinstance(node, MapAsync))
+    return min([ROWS_MAX, *bounds])
 
 
 def _may_rest(deploy: pb.Deploy) -> bool:

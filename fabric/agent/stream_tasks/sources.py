@@ -50,8 +50,8 @@ class Read:
 class Sources:
     """The readers of one task, by the chain's edge and the path of their scan.
 
-    Rows may be kept for `gather_s`, to be handed out together. With `drained` all have ended where
-    they are.
+    Rows may be kept for `gather_s`, to be handed out together, at most `rows_max` of them. With
+    `drained` all have ended where they are.
     """
 
     def __init__(
@@ -60,11 +60,12 @@ class Sources:
         gather_s: float = 0.0,
         *,
         drained: bool = False,
+        rows_max: int = ROWS_MAX,
     ) -> None:
         self._readers, self._gather_s = dict(readers), gather_s
         self._open = list(self._readers)
         self._n_unreadable: dict[str, int] = {}
-        self._size = BatchSize()
+        self._size = BatchSize(most=rows_max)
         self._drained = drained
 
     @property
@@ -191,8 +192,9 @@ class BatchSize:
     65536
     """
 
-    def __init__(self, rows: int | None = None) -> None:
-        self.rows = ROWS_MAX if rows is None else rows
+    def __init__(self, rows: int | None = None, most: int = ROWS_MAX) -> None:
+        self.rows = most if rows is None else min(rows, most)
+        self._most = most
         self._costs = RoundCosts()
 
     def took(self, n_rows: int, seconds: float) -> None:
@@ -200,10 +202,10 @@ class BatchSize:
         if n_rows <= 0:
             return  # windows that fire tell nothing of what rows take
         self._costs.add(n_rows, seconds)
-        fits = n_rows * TARGET_S / seconds if seconds > 0 else ROWS_MAX
+        fits = n_rows * TARGET_S / seconds if seconds > 0 else self._most
         if fits < self.rows and seconds <= TARGET_S:
             return  # few rows tell little of what many take
-        found = int(min(max(fits, ROWS_MIN), 2 * self.rows, ROWS_MAX))
+        found = int(min(max(fits, ROWS_MIN), 2 * self.rows, self._most))
         if found < self.rows or found == ROWS_MIN:
-            found = min(self._costs.next(found, self.rows), ROWS_MAX)
+            found = min(self._costs.next(found, self.rows), self._most)
         self.rows = found

@@ -72,6 +72,7 @@ class StreamTask:
         clock: Clock,
         lent: bool = False,
         unreadable: str = UNREADABLE,
+        rows_max: int = ROWS_MAX,
     ) -> None:
         self._node, self._chain, self._sources = node, chain, sources
         self._channels, self._edges, self._outputs = channels, edges, outputs
@@ -88,7 +89,7 @@ class StreamTask:
         """The side of rows that can't be read."""
         self._lent = lent
         """Whether rows lie in memory that is not to be kept, see `Outputs.write`."""
-        self._walk = BatchSize(ROWS_MIN if inbox.waits else ROWS_MAX)
+        self._walk = BatchSize(ROWS_MIN if inbox.waits else rows_max, rows_max)
         """Of a slow chain fewer rows are taken at a time: a snapshot waits until they are done. So
         few of those that were in flight are taken before it is known how long a row takes."""
         self._now_us = 0

@@ -31,7 +31,7 @@ class MappedBatches:
     def _called(self, table: pa.Table) -> pa.Array:
         """The rows that the function gives, as structs of the declared fields."""
         given = self._function(table)
-        made = _as_table(given, f"{self._verb}: {self.__name__}")
+        made = as_table(given, f"{self._verb}: {self.__name__}")
         if set(made.column_names) != set(self._schema.names):
             raise DataError(
                 f"{self._verb}: {self.__name__} gave the columns {made.column_names}, and schema= "
@@ -67,7 +67,8 @@ def _lists(offsets: list[int], values: list[pa.Array], dtype: pa.DataType) -> pa
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
 
 
-def _as_table(given: Any, what: str) -> pa.Table:
+def as_table(given: Any, what: str) -> pa.Table:
+    """What a function gave, as a table; raises `DataError` with `what` in its text."""
     if isinstance(given, pa.Table):
         return given
     if isinstance(given, pa.RecordBatch):

@@ -34,6 +34,7 @@ from fabric.plan.nodes.keyed_process import (
 )
 from fabric.plan.nodes.limit import Limit
 from fabric.plan.nodes.lookup_join import LookupHow, LookupJoin
+from fabric.plan.nodes.map_async import MapAsync
 from fabric.plan.nodes.match import Match, MatchRows, Timeout
 from fabric.plan.nodes.scan import Scan
 from fabric.plan.nodes.select import Select
@@ -85,6 +86,7 @@ __all__ = [
     "Limit",
     "LookupHow",
     "LookupJoin",
+    "MapAsync",
     "Match",
     "MatchRows",
     "Node",
@@ -133,6 +135,7 @@ NODES: tuple[type[Node], ...] = (
     KeyedProcess,
     Limit,
     LookupJoin,
+    MapAsync,
     Match,
     Scan,
     Select,
