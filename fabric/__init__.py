@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.version import __version__
 
 if TYPE_CHECKING:
-    from fabric import clients, errors, functions, patterns, selectors
+    from fabric import clients, errors, functions, lookups, patterns, selectors
     from fabric.clients import spark
     from fabric.clients.dataframe import formats, streams
     from fabric.clients.dataframe.expressions.expr import Expr
@@ -189,6 +189,7 @@ _MODULES = {
     "errors": "fabric.errors",
     "formats": "fabric.clients.dataframe.formats",
     "functions": "fabric.functions",
+    "lookups": "fabric.lookups",
     "patterns": "fabric.patterns",
     "selectors": "fabric.selectors",
     "spark": "fabric.clients.spark",
@@ -206,9 +207,10 @@ __all__ = [
     "dense_rank", "errors", "exclude", "first", "first_value", "formats", "from_arrow", "from_dict",
     "from_dicts", "from_epoch", "from_pandas", "from_polars", "functions", "global_window",
     "greatest", "grouping", "grouping_id", "hash", "kurtosis", "lag", "last", "last_value", "lead",
-    "least", "len", "list_repeat", "list_zip", "lit", "make_date", "make_timestamp", "max",
-    "max_by", "max_horizontal", "mean", "median", "min", "min_by", "min_horizontal", "n_unique",
-    "nth_value", "ntile", "patterns", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
+    "least", "len", "list_repeat", "list_zip", "lit", "lookups", "make_date", "make_timestamp",
+    "max", "max_by", "max_horizontal", "mean", "median", "min", "min_by", "min_horizontal",
+    "n_unique", "nth_value", "ntile", "patterns", "percent_rank", "quantile", "rank", "read_arrow",
+    "read_csv",
     "read_dataset", "read_flight", "read_ipc", "read_json", "read_kafka", "read_parquet",
     "read_state", "read_stream", "row_number", "selectors", "sequence", "session", "skewness",
     "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal",

@@ -53,7 +53,8 @@ STATE = "state "
 """What the parts begin with that are states of a function."""
 _TEXT_MAX = 500
 _PLANNERS = frozenset({
-    "path", "input", "left", "right", "keys", "kinds", "rows", "scan_id", "columns", "endless", "n_tasks",
+    "path", "input", "left", "right", "keys", "kinds", "rows", "scan_id", "columns", "endless",
+    "n_tasks",
 })  # fmt: skip
 """Fields that the planner sets, or that are told elsewhere."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
