@@ -19,16 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOCUMENTS = (
-    "joins",
-    "kafka",
-    "latency",
-    "object_stores",
-    "patterns",
-    "postgres",
-    "state",
-    "tls",
+    "async", "joins", "kafka", "latency", "object_stores", "patterns", "postgres", "state", "tls",
     "views",
-)
+)  # fmt: skip
 ELSEWHERE = {"coming_from", "upstream"}
 """Tested where their libraries are: `tests/golden`, `tests/security`."""
 ALONE = {

@@ -127,6 +127,11 @@ class _Step:
         """See `Operator.has_more`."""
         return self.operator is not None and self.operator.has_more
 
+    @property
+    def is_full(self) -> bool:
+        """See `Operator.is_full`."""
+        return self.operator is not None and self.operator.is_full
+
     def leaving(self, time_us: int) -> int:
         """The watermark that leaves, where the least of the inputs is `time_us`."""
         assert self.operator is not None
@@ -245,10 +250,17 @@ class Chain:
         """Whether the last call completed more than it returned; nothing else is called before."""
         return any(step.has_more for step in self._steps)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether an operator wants no more rows for now, see `Operator.is_full`."""
+        return any(step.is_full for step in self._steps)
+
     def more(self) -> Batches:
-        """Some of what is still to come: of the last node that has more, those below it wait."""
-        *_, last = (index for index, step in enumerate(self._steps) if step.has_more)
-        return self._pass(more=last)
+        """Some of what is still to come: of the last node that has more, those below it wait. Where
+        none has, the last one that is full waits for room."""
+        steps = list(enumerate(self._steps))
+        having = [index for index, step in steps if step.has_more]
+        return self._pass(more=(having or [index for index, step in steps if step.is_full])[-1])
 
     def on_end(self, edge: int) -> Batches:
         """`edge` has ended; operators whose inputs all have then end too."""

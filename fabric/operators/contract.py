@@ -5,6 +5,7 @@ calls, in order:
 
     open -> [restore] -> { on_batch | on_watermark | on_time | on_barrier ... } -> on_end -> close
     on_watermark ... more, while has_more, before the next barrier
+    on_batch ... more, while is_full, before the next rows; a barrier may come between
     on_barrier(7) ... on_complete(7) or on_abort(7), each later and in any number
 
 Defaults are those of an operator without state that passes time through; a subclass says what
@@ -140,6 +141,12 @@ class Operator(ABC):
         if found is None:
             self._rest = None
         return found or []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it wants no more rows for now. Unlike `has_more` this holds back nothing else;
+        `more` then waits a little for room, and returns what came out meanwhile."""
+        return False
 
     def silent_until(self) -> int:
         """No row or watermark makes it put anything out, aside neither, before a watermark of this

@@ -5,10 +5,11 @@ What they should be is asked of Polars beside each verb's own tests; here the pl
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,6 +44,16 @@ def _large(rows: pa.Table) -> pa.Table:
     return pa.table({"y": pc.multiply(kept["x"], 2.0), "i": kept["i"]})
 
 
+async def _asked(row: dict[str, Any]) -> list[dict[str, float]]:
+    await asyncio.sleep(0)
+    return [{"y": 2.0 * row["x"]}] * (row["i"] % 3) if row["x"] is not None else []
+
+
+async def _asked_together(rows: pa.Table) -> dict[str, pa.Array]:
+    await asyncio.sleep(0)
+    return {"y": pc.multiply(rows["x"], 2.0)}
+
+
 def _longest(rows: pa.Table) -> dict[str, list[object]]:
     top = sorted((x for x in rows["x"].to_pylist() if x is not None), reverse=True)[:2]
     return {"k": [rows["k"][0].as_py()] * len(top), "n": [rows.num_rows] * len(top), "x": top}
@@ -54,6 +65,10 @@ VERBS: dict[str, Verb] = {
     "sample of n": lambda df: df.sample(n=100, seed=5),
     "sample with replacement": lambda df: df.sample(1.5, seed=5, with_replacement=True),
     "map_batches": lambda df: df.map_batches(_large, {"i": "int64", "y": "float64"}),
+    "map_async": lambda df: df.map_async(_asked, {"y": "float64"}, keep=["i", "k"], retry=3),
+    "map_async of batches": lambda df: df.map_async(
+        _asked_together, {"y": "float64"}, batch=20, ordered=False
+    ),
     "map_groups": lambda df: df.group_by("k").map_groups(
         _longest, {"k": "string", "n": "int64", "x": "float64"}
     ),

@@ -24,6 +24,7 @@ from fabric.plan.nodes import (
     KeyedProcess,
     Limit,
     LookupJoin,
+    MapAsync,
     Node,
     NodeConfig,
     Plan,
@@ -69,6 +70,7 @@ def timed_as(dtype: pa.DataType, *more: pa.Field) -> Watermark:
     return Watermark(StreamScan(GeneratorStream(), schema), "ts")
 
 
+PRICE = pa.schema([("price", pa.int64())])
 NEAR = StreamJoin(TIMED, TIMED, (K,), (K,), "ts", "ts", -SECOND, SECOND)
 KEPT = UpdatingJoin(TIMED, TIMED, (K,), (K,), "", "", ttl_us=SECOND)
 AS_OF = AsofJoin(TIMED, TIMED, (K,), (K,), "ts", "ts")
@@ -165,6 +167,18 @@ REFUSED: list[tuple[Node, str]] = [
     (replace(TOTALS, lateness_us=-1), "lateness must be at least 0"),
     (replace(TOTALS, closes="n"), 'close only by one of their keys, and "n" is not one'),
     (replace(TOTALS, closes="k"), '"k" is not the end of a window below'),
+    (MapAsync(TOTALS, FUNCTION, SCHEMA), r"map_async can't take changing .*\.changes\(\)"),
+    (MapAsync(TIMED, FUNCTION, PRICE, ("tss",)), r"can't keep \"tss\"; .*write: keep=\"ts\""),
+    (MapAsync(TIMED, FUNCTION, SCHEMA, ("k",)), 'put out "k" twice: it is in keep= and in schema='),
+    (MapAsync(TIMED, FUNCTION, PRICE, ("k", "k")), 'two columns would be called "k"'),
+    (MapAsync(TIMED, FUNCTION, pa.schema([("a", pa.int8())] * 2)), "would be called"),
+    (MapAsync(TIMED, FUNCTION, pa.schema([])), r'columns that come out: schema=\{"price"'),
+    (MapAsync(TIMED, FUNCTION, PRICE, capacity=0), "needs capacity of at least 1, got 0"),
+    (MapAsync(TIMED, FUNCTION, PRICE, rate_per_s=-1.0), "needs rate_per_s of at least 0, got -1"),
+    (MapAsync(TIMED, FUNCTION, PRICE, batch=101), r"up to 101 rows, and 100 may .*capacity=1010"),
+    (MapAsync(TABLE, FUNCTION, PRICE, on_error="side"), r'for streams, .*write: on_error="skip"'),
+    (replace(HOURLY, input=MapAsync(TIMED, FUNCTION, PRICE, ("k",))), 'no column "ts"'),
+    (Watermark(MapAsync(SCAN, FUNCTION, PRICE, ("ts",)), "ts"), "right after each read_stream"),
     (KeyedProcess(SCAN, (K,), FUNCTION, SCHEMA, timers=("event",)), "a timer of event time needs"),
     (KeyedProcess(TIMED, (), FUNCTION, SCHEMA), "process needs a key"),
     (KeyedProcess(TIMED, (K,), FUNCTION, pa.schema([("a", pa.int8())] * 2)), "would be called"),
@@ -235,6 +249,18 @@ def test_what_is_known_of_rows() -> None:
     assert schema_of(replace(both, inputs=(TIMED, TIMED))).names == SCHEMA.names
     assert stream_of(Union((TIMED, TIMED))) == Stream(time="ts", timed=True)
     assert stream_of(Union((TIMED, SCAN))) == Stream()
+
+
+def test_what_is_known_of_rows_that_a_service_answered() -> None:
+    kept = MapAsync(HOURLY, FUNCTION, PRICE, ("k", "window_end"))
+    ends = frozenset({"window_end"})
+    assert stream_of(kept) == Stream(time="window_end", ends=ends, timed=True)
+    assert stream_of(replace(kept, input=TIMED, keep=("ts",))) == Stream(time="ts", timed=True)
+    assert stream_of(replace(kept, input=TIMED, keep=())) == Stream(timed=True)
+    assert stream_of(replace(kept, input=SCAN, keep=("ts",))) == Stream()
+    errors = SideOutput(replace(kept, on_error="side"), "errors")
+    assert schema_of(errors).names[-3:] == ["error", "error_node", "error_attempt"]
+    assert stream_of(errors) == Stream(timed=True)
 
 
 def test_what_is_known_of_rows_of_two_streams() -> None:

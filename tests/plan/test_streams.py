@@ -33,6 +33,7 @@ from fabric.plan.nodes import (
     Deduplicate,
     KeyedProcess,
     LookupJoin,
+    MapAsync,
     Match,
     Node,
     Plan,
@@ -176,6 +177,13 @@ STEPS: list[tuple[Node, str]] = [
      '.process(own, keys="k", schema={"n": "int64", "ts": "timestamp[us]"}, '
      'state={"s": aggregating, "m": map}, timers=["event", "processing"], time="ts", sides="odd", '
      'on_error="side")'),
+    (MapAsync(TIMED, FUNCTION, OWN, on_error="side"),
+     '.map_async(own, schema={"n": "int64", "ts": "timestamp[us]"}, on_error="side")'),
+    (MapAsync(TIMED, FUNCTION, pa.schema([("n", pa.int64())]), ("k", "ts"), 7, 8, False, SECOND, 3,
+              2 * SECOND, 2.5, 4, "skip"),
+     '.map_async(own, schema={"n": "int64"}, keep=["k", "ts"], capacity=7, capacity_bytes=8, '
+     'ordered=False, timeout="1 second", retry=3, backoff="2 seconds", rate=2.5, batch=4, '
+     'on_error="skip")'),
     (SideOutput(replace(HOURLY, late="side"), "late"), '.side_output("late")'),
     (LookupJoin(TIMED, TABLE, (K,), (K,), "left", "_t"),
      '.join(other, on="k", how="left", suffix="_t")'),

@@ -113,7 +113,7 @@ class StreamOrdeal(Submitted):
         super().__init__(running, self._written(), parallelism=PARALLELISM, checkpoint=checkpoint)
 
     def _written(self) -> Node:
-        rows = _frame(self._source)  # read once, by two watermarks
+        rows = frame(self._source)  # read once, by two watermarks
         windows = _windows(rows.with_watermark("ts", f"{BOUND_US} us"))
         patient = rows.with_watermark("ts", f"{DISORDER_US} us")
         late = StreamFileTarget("parquet", str(self._folder / "late"))
@@ -221,7 +221,8 @@ class StreamOrdeal(Submitted):
         return ds.dataset(self._folder / name, format=format).to_table()
 
 
-def _frame(made: GeneratorStream) -> DataFrame:
+def frame(made: GeneratorStream) -> DataFrame:
+    """The stream of it."""
     return streams.generator(
         rows_per_s=made.rows_per_s, n_rows=made.n_rows, n_keys=made.n_keys,
         n_splits=made.n_splits, seed=made.seed, disorder=f"{made.disorder_us} us",

@@ -13,19 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import iscoroutinefunction
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast, get_args
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.durations import Length, us
 from fabric.clients.dataframe.expressions.expr import Expr
 from fabric.clients.dataframe.expressions.literal import SchemaLike, to_dtype
 from fabric.clients.dataframe.expressions.udf import UserFunction, own_object
+from fabric.clients.dataframe.names import choice, number, whole
 from fabric.errors import PlanError
 from fabric.operators.functions.table_functions import MappedBatches, MappedGroups
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.mend import free_name
 from fabric.plan.schema import schema_of
+from fabric.plan.stream import OnBad
 
 AsyncFunction: TypeAlias = Callable[[Any], Awaitable[Any]]
 _ROWS = "rows"
@@ -53,10 +56,28 @@ def map_groups(
     return _exploded(grouped, plan.Column(group), called, declared, "map_groups")
 
 
+class CallSettings(NamedTuple):
+    """What a user says of the calls of ``map_async``."""
+
+    capacity: int
+    capacity_bytes: int
+    ordered: bool
+    timeout: Length
+    retry: int
+    backoff: Length
+    rate: float | None
+    batch: int | None
+    on_error: OnBad
+
+
 def map_async(
-    source: nodes.Node, function: AsyncFunction, schema: SchemaLike, **settings: Any
+    source: nodes.Node,
+    function: AsyncFunction,
+    schema: SchemaLike,
+    keep: tuple[str, ...],
+    given: CallSettings,
 ) -> nodes.Node:
-    """`source` through the asynchronous `function`; `settings` are fields of the node."""
+    """`source` through the asynchronous `function`, row by row or some at once."""
     name = getattr(function, "__name__", type(function).__name__)
     if isinstance(function, type):
         raise PlanError(
@@ -68,8 +89,19 @@ def map_async(
             f"write: async def {name if name.isidentifier() else 'f'}(row): …, with "
             "await asyncio.to_thread(…) around what blocks"
         )
-    declared = _declared(function, schema, "map_async")
-    return nodes.MapAsync(source, own_object(function, name), declared, **settings)
+    verb = "map_async"
+    return nodes.MapAsync(
+        source, own_object(function, name), _declared(function, schema, verb), keep,
+        capacity=whole(given.capacity, 1, verb, "capacity"),
+        capacity_bytes=whole(given.capacity_bytes, 1, verb, "capacity_bytes"),
+        ordered=bool(given.ordered),
+        timeout_us=us(given.timeout, "timeout", least=1),
+        retries=whole(given.retry, 0, verb, "retry"),
+        backoff_us=us(given.backoff, "backoff", least=1),
+        rate_per_s=0.0 if given.rate is None else number(given.rate, verb, "rate"),
+        batch=0 if given.batch is None else whole(given.batch, 1, verb, "batch"),
+        on_error=cast(OnBad, choice(given.on_error, get_args(OnBad), verb, "on_error")),
+    )  # fmt: skip
 
 
 def _shown(function: object, name: str) -> str:

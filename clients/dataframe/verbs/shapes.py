@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.durations import Length, us
+from fabric.clients.dataframe.durations import Length
 from fabric.clients.dataframe.expressions.literal import SchemaLike
 from fabric.clients.dataframe.expressions.types import IntoExpr, ManyColumns
 from fabric.clients.dataframe.functions.aggregates import registry_name
 from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
-from fabric.clients.dataframe.lowering.map import AsyncFunction, map_async, map_batches
+from fabric.clients.dataframe.lowering.map import (
+    AsyncFunction,
+    CallSettings,
+    map_async,
+    map_batches,
+)
 from fabric.clients.dataframe.lowering.shapes import (
     exploded,
     pivoted,
@@ -22,7 +27,7 @@ from fabric.clients.dataframe.lowering.shapes import (
     unpivoted,
     value_name,
 )
-from fabric.clients.dataframe.names import call_text, choice, known_one, number, whole
+from fabric.clients.dataframe.names import call_text, known_one
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.clients.dataframe.verbs.pivot import pivot_values
 from fabric.errors import PlanError
@@ -86,76 +91,55 @@ class ShapeVerbs(Verbs):
     ) -> Self:
         """What an asynchronous `function` answers for each row; many rows wait at once.
 
-        For calls of services: the requests of many rows are under way at the same time. Each row's
-        answer comes out exactly once, also after a failure; the call itself may be made again.
+        Each row's answer comes out exactly once, also after a failure; the call itself may be made
+        again. `docs/async.md` says what becomes of a request.
 
         Parameters
         ----------
         function
             ``async def f(row)``: takes a row as a dict, and gives a dict with the columns of
             `schema`, a list of such dicts, or None for no row. Or an object with such a
-            ``__call__``; each task has its own, and awaits its ``open()`` before the first row and
-            its ``close()`` after the last, if it has them.
+            ``__call__``; each task has its own, and awaits its ``open()`` and ``close()``.
         schema
-            The columns that the answers have: ``{"name": "type"}`` or a ``pa.Schema``.
+            The columns of answers: ``{"name": "type"}`` or a ``pa.Schema``.
         keep
-            Columns of the row that come out beside each of its answers, before them. On a stream,
-            windows may follow if the column of event time is kept.
+            Columns of the row that come out before those of each of its answers.
         capacity, capacity_bytes
-            So many rows, and bytes of them, are in the step at once, in each task. Who makes rows
-            waits while it is full.
+            So many rows, and bytes of them, have a request at once in each task.
         ordered
             Whether answers leave in the order of the rows; if not, as they come.
-        timeout
-            Of one call. It is then cancelled, and counts as failed.
-        retry
-            How often a call that failed is made again: one that raised, or timed out. Errors of
-            Fabric that no retry can help, such as a `DataError`, are not retried.
-        backoff
-            The time before the first retry, half of it random; doubled for each further one, up to
-            30 seconds.
+        timeout, retry, backoff
+            Of one call, which is then cancelled. How often one that raised or timed out is made
+            again. The time before the first retry, half of it random; doubled for each further one.
         rate
             Calls a second, retries among them, of all tasks together.
         batch
             Call the function with a ``pa.Table`` of up to so many rows. It gives a list with an
-            answer for each row, in which an exception fails its row alone, or a table with as many
-            rows.
+            answer for each row, in which an exception fails its row alone, or a table of as many.
         on_error
-            Of a row whose call failed, retries included: ``fail`` ends the job, ``skip`` leaves the
-            row out, ``side`` puts it into ``.side_output("errors")`` (streams only).
+            When a call failed for good: ``fail``, ``skip`` the row, or ``side``: it is in
+            ``.side_output("errors")`` (streams only).
 
         Raises
         ------
         UserError, ExternalError
-            When it runs, if a call fails: with the row. It is an `ExternalError`, after which a
-            stream goes on from its checkpoint, for a timeout, an error of a connection (`OSError`)
-            and an `ExternalError` that the function raises.
+            When it runs, with the row: `ExternalError` for a timeout, an `OSError` and an
+            `ExternalError` that the function raised; a stream then goes on from its checkpoint.
 
         Examples
         --------
-        >>> import asyncio
         >>> from fabric import DataFrame
         >>> async def priced(row):
-        ...     await asyncio.sleep(0.01)
-        ...     return {"price": 10 * row["item"]}
+        ...     return {"price": 10 * row["item"]}  # await a client of the service here
         >>> items = DataFrame({"item": [3, 1, 2]})
         >>> items.map_async(priced, {"price": "int64"}, keep="item").to_dicts()
         [{'item': 3, 'price': 30}, {'item': 1, 'price': 10}, {'item': 2, 'price': 20}]
         """
-        node = map_async(
-            self._node, function, schema,
-            keep=tuple(self._names((keep,), "map_async")),
-            capacity=whole(capacity, 1, "map_async", "capacity"),
-            capacity_bytes=whole(capacity_bytes, 1, "map_async", "capacity_bytes"),
-            ordered=ordered,
-            timeout_us=us(timeout, "timeout", least=1),
-            retries=whole(retry, 0, "map_async", "retry"),
-            backoff_us=us(backoff, "backoff", least=1),
-            rate_per_s=0.0 if rate is None else number(rate, "map_async", "rate"),
-            batch=0 if batch is None else whole(batch, 1, "map_async", "batch"),
-            on_error=choice(on_error, get_args(OnBad), "map_async", "on_error"),
-        )  # fmt: skip
-        return self._then(node)
+        settings = CallSettings(
+            capacity, capacity_bytes, ordered, timeout, retry, backoff, rate, batch, on_error
+        )
+        kept = tuple(self._names((keep,), "map_async"))
+        return self._then(map_async(self._node, function, schema, kept, settings))
 
     def explode(
         self, *columns: Names, outer: bool = False, position: str = "", context: str = ""

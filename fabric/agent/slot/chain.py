@@ -81,6 +81,11 @@ class SlotChain:
         """As of the last call."""
         return self._state.has_more
 
+    @property
+    def is_full(self) -> bool:
+        """As of the last call."""
+        return self._state.is_full
+
     def more(self) -> Batches:
         """See `Chain`."""
         return self._call(more=sp.More())

@@ -124,6 +124,7 @@ class _Stepper:
             watermarks=chain.watermarks,
             done=chain.done,
             has_more=chain.has_more,
+            is_full=chain.is_full,
             held_back=[sp.Splits(edge=e, names=held) for e, held in chain.held_back().items()],
             states=states,
             slowest=[sp.SlowestSplit(node=n, time_us=us) for n, us in chain.slowest().items()],

@@ -272,7 +272,7 @@ class Done(_message.Message):
     def __init__(self, lingers: _Optional[bool] = ...) -> None: ...
 
 class Stepped(_message.Message):
-    __slots__ = ("rows", "sides", "watermarks", "done", "held_back", "states", "counted", "slowest", "lingers", "has_more")
+    __slots__ = ("rows", "sides", "watermarks", "done", "held_back", "states", "counted", "slowest", "lingers", "has_more", "is_full")
     class WatermarksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -290,6 +290,7 @@ class Stepped(_message.Message):
     SLOWEST_FIELD_NUMBER: _ClassVar[int]
     LINGERS_FIELD_NUMBER: _ClassVar[int]
     HAS_MORE_FIELD_NUMBER: _ClassVar[int]
+    IS_FULL_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Placed]
     sides: _containers.RepeatedCompositeFieldContainer[SideRows]
     watermarks: _containers.ScalarMap[str, int]
@@ -300,7 +301,8 @@ class Stepped(_message.Message):
     slowest: _containers.RepeatedCompositeFieldContainer[SlowestSplit]
     lingers: bool
     has_more: bool
-    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., sides: _Optional[_Iterable[_Union[SideRows, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[SlowestSplit, _Mapping]]] = ..., lingers: _Optional[bool] = ..., has_more: _Optional[bool] = ...) -> None: ...
+    is_full: bool
+    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., sides: _Optional[_Iterable[_Union[SideRows, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[SlowestSplit, _Mapping]]] = ..., lingers: _Optional[bool] = ..., has_more: _Optional[bool] = ..., is_full: _Optional[bool] = ...) -> None: ...
 
 class SideRows(_message.Message):
     __slots__ = ("tag", "rows")

@@ -88,10 +88,7 @@ class StreamAttempt:
             restored.sink(sink)
             restored.results(f"{root.path}#result", results, self._outputs)
             restored.sources(readers, splits)
-            meeting = Meeting(
-                stream.exchange_gather_s, stream.source_gather_s, stream.exchange_behind_s
-            )
-            edges = Edges(self._inputs, clock, meeting, may_rest=_may_rest(spec.deploy))
+            edges = Edges(self._inputs, clock, self._meeting(), may_rest=_may_rest(spec.deploy))
             self._read_tables(chain)
             channels = Channels(
                 edges.producers,
@@ -163,6 +160,10 @@ class StreamAttempt:
         stack.callback(chain.close)
         restored.chain(chain)
         return chain
+
+    def _meeting(self) -> Meeting:
+        told = self._stream
+        return Meeting(told.exchange_gather_s, told.source_gather_s, told.exchange_behind_s)
 
     def _readers(self, top: Node, splits: Splits) -> dict[int, tuple[str, StreamReader]]:
         found = {}

@@ -149,6 +149,9 @@ class StreamTask:
             inbox.add(self._edges.take(TICK_S))
             self._end_recording()
             return
+        if self._chain.is_full:  # a barrier of the task's own sources need not wait for room
+            self._emit(self._chain.more())
+            return
         sources = self._sources.open and not self._channels.sources_held
         wait_s = TICK_S
         if self._edges.open:
@@ -159,13 +162,15 @@ class StreamTask:
             self._follow(joined(self._channels.items(inbox.take(self._walk.rows))))
             self._walk.took(self.rows_in - n_rows, self._clock.monotonic_s() - began_s)
             wait_s = 0.001
-        if sources:
+        if sources and not self._chain.is_full:
             self._sources.pause(self._chain.held_back())
             for read in self._sources.poll(wait_s, self._outputs.waiting):
                 self._put_aside()  # before what may bring a barrier
                 began_s = self._clock.monotonic_s()
                 self._take(read)
                 self._sources.took(read, self._clock.monotonic_s() - began_s)
+                if self._chain.is_full:
+                    break
             self._put_aside()
 
     def _put_aside(self) -> None:

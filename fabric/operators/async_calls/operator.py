@@ -1,7 +1,7 @@
 """The operator of `MapAsync`: rows in, what an asynchronous function answers for them out.
 
     rows ─► as much as there is room for ─► CallLoop ─► answers, in order or as they come ─► rows
-            the rest waits, and with it whoever makes rows
+            the rest waits (`is_full`), and with it whoever makes rows; no barrier does
 
 One job: what is called with what, what leaves, and what must not be lost. A row is here from the
 call that brings it to the call that puts its answer out; a snapshot in between holds the row, not
@@ -107,7 +107,12 @@ class MapAsyncOperator(Operator):
         """Begins requests for its rows; returns answers that came meanwhile."""
         if batch.num_rows:
             self._arrived.append(_Arrived(batch, self._reached))
-        return self._go_on()
+        if self.has_more:
+            return []
+        self._begin()
+        if self._n_waiting() > self._node.capacity:  # somebody brings rows though it is full
+            return self.gradually(self._until_begun())
+        return self._left(0.0)
 
     def on_watermark(self, time_us: int) -> Batches:
         """Rows that come from now on hold this one back."""
@@ -118,6 +123,19 @@ class MapAsyncOperator(Operator):
     def on_time(self, now_us: int) -> Batches:
         """Answers that came meanwhile."""
         return self._go_on()
+
+    @property
+    def is_full(self) -> bool:
+        """While rows wait for a request."""
+        return bool(self._arrived)
+
+    def more(self) -> Batches:
+        """Waits for answers; see `Operator`."""
+        if self.has_more:
+            return super().more()
+        found = self._left(WAIT_S)
+        self._begin()
+        return found
 
     def on_end(self, input: int) -> Batches:
         """Await all requests."""
@@ -178,17 +196,19 @@ class MapAsyncOperator(Operator):
         return answers_of(given, self._node.schema, n_rows, is_batch=self._node.batch > 0)
 
     def _go_on(self) -> Batches:
-        """Begin what there is room for, and wait for room where some is left over."""
+        """Begin what there is room for."""
         if self.has_more:
             return []
         self._begin()
-        return self.gradually(self._until_begun()) if self._arrived else self._left(0.0)
+        return self._left(0.0)
+
+    def _n_waiting(self) -> int:
+        return sum(one.batch.num_rows - one.begin for one in self._arrived)
 
     def _until_begun(self) -> Iterator[Batches]:
-        while self._arrived:
+        while self._n_waiting() > self._node.capacity:
             yield self._left(WAIT_S)
             self._begin()
-        yield self._left(0.0)
 
     def _until_empty(self) -> Iterator[Batches]:
         while self._arrived or self._held:

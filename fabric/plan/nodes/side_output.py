@@ -14,6 +14,7 @@ from fabric.plan.mend import mended
 from fabric.plan.node import Unary
 from fabric.plan.nodes.groups import Groups
 from fabric.plan.nodes.keyed_process import KeyedProcess
+from fabric.plan.nodes.map_async import MapAsync
 from fabric.plan.nodes.match import Match
 from fabric.plan.nodes.stream_join import TwoStreams
 from fabric.plan.schema import sides_at
@@ -26,7 +27,7 @@ _WAYS = {
     LATE_RIGHT: _LATE_OF_JOIN,
     TIMEOUT: ', .match(…, within=…, timeout="side") makes it',
     BAD: ', .with_watermark(…, on_bad="side") makes it',
-    ERRORS: ', .process(…, on_error="side") makes it',
+    ERRORS: ', .process(…, on_error="side") and .map_async(…, on_error="side") make it',
     UNREADABLE: ', streams.files(…, on_bad="side") and read_kafka(…, on_bad="side") make it',
 }
 
@@ -59,7 +60,8 @@ class SideOutput(Unary):
 
     def stream(self, *below: Any) -> Stream:
         """Rows without event time, some of which were behind a watermark."""
-        return Stream(timed=isinstance(self.input, Groups | KeyedProcess | Match | TwoStreams))
+        steps = Groups | KeyedProcess | MapAsync | Match | TwoStreams
+        return Stream(timed=isinstance(self.input, steps))
 
     def text(self) -> str:
         """``.side_output("late")``."""

@@ -32,6 +32,7 @@ from fabric.plan.nodes import (
     Filter,
     KeyedProcess,
     LookupJoin,
+    MapAsync,
     Node,
     NodeConfig,
     Plan,
@@ -403,6 +404,19 @@ def test_deduplicated_rows_keep_their_watermark_only_when_they_pass_at_once() ->
         assert isinstance(made, Deduplicate)
         assert made.rows is keeps
         assert WATERMARK in schema_of(made.input).names
+
+
+def test_asynchronous_calls_stay_in_their_task_and_share_a_rate() -> None:
+    price = pa.schema([("price", pa.int64())])
+    asked = MapAsync(TIMED, FUNCTION, price, ("k", "ts"), rate_per_s=90.0)
+    graph = plan(Sink(replace(BY_MINUTE, input=asked), OUT), parallelism=3)
+    found = of(graph, MapAsync)
+    assert isinstance(found, MapAsync)
+    assert found.n_tasks == 3
+    assert isinstance(found.input, Watermark), "no exchange is below"
+    assert schema_of(found).names == ["k", "ts", "price", WATERMARK], "late rows are told by it"
+    again = decode(encode(Plan(graph.stages[0].root))).root
+    assert again == graph.stages[0].root
 
 
 def test_a_function_sees_no_hidden_column() -> None:

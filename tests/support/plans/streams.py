@@ -39,6 +39,7 @@ from fabric.plan.nodes import (
     KeyedProcess,
     LookupHow,
     LookupJoin,
+    MapAsync,
     Match,
     Node,
     Scan,
@@ -119,7 +120,7 @@ def _step(rng: Random, node: Node) -> Node:
     assert stream is not None
     kinds: list[Step] = [_filtered, _narrowed, _added, _exchanged]
     if not stream.changes:
-        kinds += [_looked_up, _processed, _grouped, _counted, _updated]
+        kinds += [_looked_up, _processed, _asked, _grouped, _counted, _updated]
         kinds += map(_grouped_as, GROUPS)
         if stream.time:
             kinds += [_windowed, _windowed, _assigned, _united, _joined, _matched]
@@ -298,6 +299,15 @@ def _assigned(rng: Random, node: Node) -> Node:
     if "window_start" in schema_of(node).names or "window_end" in schema_of(node).names:
         return node
     return AssignWindows(node, stream.time, rng.choice(_sized(rng)))
+
+
+def _asked(rng: Random, node: Node) -> Node:
+    names = schema_of(node).names
+    answer = pa.schema([(free_name("answer", names), pa.int64())])
+    return MapAsync(
+        node, FUNCTION, answer, tuple(names), ordered=rng.random() < 0.5,
+        rate_per_s=rng.choice([0.0, 100.0]), on_error=rng.choice(["fail", "side"]),
+    )  # fmt: skip
 
 
 def _processed(rng: Random, node: Node) -> Node:

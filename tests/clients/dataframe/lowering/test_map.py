@@ -69,6 +69,17 @@ def test_a_stream_is_mapped_batch_by_batch() -> None:
     assert found.count() == 500
 
 
+class Asks:
+    async def __call__(self, row: dict[str, Any]) -> dict[str, int]:
+        return {"a": len(row)}
+
+
+def test_an_object_may_be_awaited(df: DataFrame) -> None:
+    found = df.map_async(Asks(), {"a": "int64"}, keep="k", ordered=False)
+    assert found.columns == ["k", "a"]
+    assert found.collect()["a"].to_pylist() == [3] * df.count()
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
@@ -98,6 +109,16 @@ def test_an_error_of_the_function_is_told(df: DataFrame) -> None:
         (lambda f: f.map_batches(5, {"a": "int64"}), "takes a function of a table, got 5"),
         (lambda f: f.map_batches(len, {}), r'write|needs the columns that come out: schema='),
         (lambda f: f.map_batches(len, "int64"), "needs the columns that come out"),
+        (lambda f: f.map_async(5, {"a": "int64"}), "5 is not asynchronous; write: async def"),
+        (lambda f: f.map_async(len, {"a": "int64"}), r"len is not asynchronous; .*async def len\("),
+        (lambda f: f.map_async(Asks, {"a": "int64"}), r"Asks is a class; write: map_async\(Asks\("),
+        (lambda f: f.map_async(Asks(), {}), "map_async needs the columns that come out: schema="),
+        (lambda f: f.map_async(Asks(), {"a": "int64"}, keep="kk"), r'no column "kk".*"k"'),
+        (lambda f: f.map_async(Asks(), {"a": "int64"}, capacity=0), "capacity=0 is not a whole"),
+        (lambda f: f.map_async(Asks(), {"a": "int64"}, rate="5"), "rate='5' is not a number"),
+        (lambda f: f.map_async(Asks(), {"a": "int64"}, timeout=5), 'write: timeout="5 seconds"'),
+        (lambda f: f.map_async(Asks(), {"a": "int64"}, retry=-1), "retry=-1 is not a whole number"),
+        (lambda f: f.map_async(Asks(), {"a": "int64"}, on_error="sid"), 'write: on_error="side"'),
         (lambda f: f.rollup("k").map_groups(len, {"a": "int64"}), "needs plain groups"),
         (lambda f: f.group_by("z").map_groups(len, {"a": "int64"}), 'no column "z"'),
         (lambda _: streams.generator(rows_per_s=1).group_by("key").map_groups(len, {"a": "int64"}),
