@@ -90,6 +90,8 @@ def map_async(
             "await asyncio.to_thread(…) around what blocks"
         )
     verb = "map_async"
+    if given.rate == 0:
+        raise PlanError("map_async: with rate=0 nothing is called; leave rate out for any rate")
     return nodes.MapAsync(
         source, own_object(function, name), _declared(function, schema, verb), keep,
         capacity=whole(given.capacity, 1, verb, "capacity"),

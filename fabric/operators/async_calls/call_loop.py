@@ -85,7 +85,7 @@ class CallLoop:
     def open(self) -> None:
         """Start the loop, and await the function's own `open`; raises what that raised."""
         self._thread.start()
-        if not self._opened.wait(OPEN_S):
+        if not self._opened.wait(OPEN_S + CLOSE_S):  # it does not even await
             raise ExternalError(f"open() of {self._name} took longer than {OPEN_S:g} s")
         if self._failed is None:
             return
@@ -178,7 +178,7 @@ class CallLoop:
         self._stopped = asyncio.Event()
         try:
             if (opens := getattr(self._function, "open", None)) is not None:
-                await _Steps(opens(), self._payload)
+                await asyncio.wait_for(_Steps(opens(), self._payload), OPEN_S)
         except BaseException as error:
             self._failed = error
             return

@@ -26,7 +26,7 @@ from fabric.event_time import BEGINNING, IDLE
 from fabric.operators.async_calls.answers import Answers, Columns, Rows, answers_of
 from fabric.operators.async_calls.call_loop import AsyncFunction, CallLoop
 from fabric.operators.async_calls.pending import Failure, Outcome, RequestLimits
-from fabric.operators.contract import Batches, Context, Operator
+from fabric.operators.contract import Batches, Context, Files, Operator
 from fabric.operators.functions.trust import load_anew
 from fabric.operators.snapshots import KEY_GROUP, Packed, key_groups
 from fabric.operators.streams.columns import only, shown, sliced
@@ -166,7 +166,7 @@ class MapAsyncOperator(Operator):
         held += [(a.batch, a.begin, a.batch.num_rows - a.begin) for a in self._arrived]
         n_rows = sum(n for _, _, n in held)
         if not n_rows:
-            return Packed({}, {}, 0)
+            return Files()
         groups = key_groups(self._place.task, self._place.n_tasks)
         return Packed({_PENDING: lambda: _dealt(_joined(held), groups)}, {}, n_rows)
 

@@ -22,6 +22,7 @@ from fabric.plan.stream import ERRORS, OnBad, Stream
 CAPACITY_MAX = 1 << 20
 CAPACITY, CAPACITY_BYTES = 100, 64 << 20
 TIMEOUT_US, BACKOFF_US = 30_000_000, 100_000
+RATE_MIN = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,11 @@ class MapAsync(Unary):
         for name, number in least.items():
             if (value := getattr(self, name)) < number:
                 raise PlanError(f"map_async needs {name} of at least {number}, got {value}")
+        if 0 < self.rate_per_s < RATE_MIN:
+            raise PlanError(
+                f"map_async needs a rate of at least {RATE_MIN} calls a second, got "
+                f"{self.rate_per_s:g}"
+            )
         if self.batch > self.capacity:
             raise PlanError(
                 f"map_async calls its function with up to {self.batch} rows, and {self.capacity} "

@@ -24,7 +24,7 @@ from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators.async_calls import call_loop, pending
 from fabric.operators.async_calls.operator import MapAsyncOperator
 from fabric.operators.chain import Chain, build_chain
-from fabric.operators.contract import Batches, Context
+from fabric.operators.contract import Batches, Context, Files
 from fabric.operators.functions.trust import vouch
 from fabric.operators.snapshots import N_KEY_GROUPS
 from fabric.plan.nodes import MapAsync, StageInput
@@ -229,6 +229,13 @@ def test_rows_that_wait_are_in_the_snapshot_whatever_became_of_their_requests() 
         found.append(again.more())
     again.close()
     assert [row["id"] for some in found for one in some for row in one.to_pylist()] == [1, 2, 3, 4]
+
+
+def test_where_nothing_waits_there_is_no_snapshot() -> None:
+    one = operator(node(doubled))
+    one.open(Context("ask"))
+    assert one.on_barrier(1) == Files()
+    one.close()
 
 
 def test_a_snapshot_goes_on_where_hidden_columns_came_or_went() -> None:

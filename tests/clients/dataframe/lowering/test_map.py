@@ -116,6 +116,8 @@ def test_an_error_of_the_function_is_told(df: DataFrame) -> None:
         (lambda f: f.map_async(Asks(), {"a": "int64"}, keep="kk"), r'no column "kk".*"k"'),
         (lambda f: f.map_async(Asks(), {"a": "int64"}, capacity=0), "capacity=0 is not a whole"),
         (lambda f: f.map_async(Asks(), {"a": "int64"}, rate="5"), "rate='5' is not a number"),
+        (lambda f: f.map_async(Asks(), {"a": "int64"}, rate=0), "leave rate out for any rate"),
+        (lambda f: f.map_async(Asks(), {"a": "int64"}, rate=1e-300), "rate of at least 0.001"),
         (lambda f: f.map_async(Asks(), {"a": "int64"}, timeout=5), 'write: timeout="5 seconds"'),
         (lambda f: f.map_async(Asks(), {"a": "int64"}, retry=-1), "retry=-1 is not a whole number"),
         (lambda f: f.map_async(Asks(), {"a": "int64"}, on_error="sid"), 'write: on_error="side"'),
