@@ -1,4 +1,4 @@
-"""Which seeds: 200, in the long run 10,000, or the one that is to be seen again."""
+"""Which seeds: 100, in the long run 10,000, or the one that is to be seen again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-SEEDS = 10_000 if os.environ.get("FABRIC_SOAK") else 200
+SEEDS = 10_000 if os.environ.get("FABRIC_SOAK") else 100
 BLOCK = 20
 
 

@@ -25,6 +25,11 @@ from tests.support.sim.storage import LogStore
 from tests.support.sim.worker import Worker
 
 SEEDS_MAX = 200
+SHOWN_BY = {
+    "no fencing": 20, "lease off by one": 20, "abandoned output published": 101,
+    "a deposed leader writes": 11,
+}  # fmt: skip
+"""Seeds that are tried first: they showed it the last time that somebody looked."""
 
 
 class AcksBeforeWrite(LogStore):
@@ -201,7 +206,7 @@ PLANTS = {
 
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
-    for seed in range(SEEDS_MAX):
+    for seed in (SHOWN_BY.get(name, 0), *range(SEEDS_MAX)):
         if simulate(seed, PLANTS[name]).violation:
             return
     pytest.fail(f"{SEEDS_MAX} seeds did not find: {name}")
