@@ -88,9 +88,14 @@ class Forked:
         self.send_signal(signal.SIGTERM)
 
 
-def start(arguments: Sequence[str], out: IO[bytes], environ: Mapping[str, str]) -> Forked:
-    """``fabric`` with `arguments` in a session of its own; what it prints goes to `out`."""
-    return _forked("fabric", {"arguments": list(arguments)}, out, environ)
+def start(
+    arguments: Sequence[str], out: IO[bytes], environ: Mapping[str, str], *, stays: bool = True
+) -> Forked:
+    """``fabric`` with `arguments` in a session of its own; what it prints goes to `out`.
+
+    What `stays` is told its parent, and ends with it.
+    """
+    return _forked("fabric", {"arguments": list(arguments), "stays": stays}, out, environ)
 
 
 def program(
@@ -188,7 +193,8 @@ def main(descriptor: int, kind: str) -> int:
                 return _run(place, request["arguments"])
             if TRACE in os.environ:
                 import_module("tests.support.tracer").install()
-            return command.main([*request["arguments"], "--parent", str(os.getppid())])
+            parent = ["--parent", str(os.getppid())] if request["stays"] else []
+            return command.main([*request["arguments"], *parent])
         else:
             os.close(given[0])
         tests.send(str(answer).encode())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from fabric.control import control_pb2 as pb
 from fabric.errors import ExpressionError
 from fabric.plan.nodes import Plan, Sink
 from fabric.testing.gate import Gate
+from tests.support import forked
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
@@ -40,16 +39,17 @@ def session(local: LocalFabric) -> Iterator[Session]:
 
 
 @pytest.fixture
-def run(local: LocalFabric) -> Any:
+def run(local: LocalFabric, tmp_path: Path) -> Any:
     def call(*arguments: str, code: int = 0) -> str:
         environ = {"FABRIC_ADDRESS": f"fabric://{local.address}", "FABRIC_TOKEN": local.token}
-        done = subprocess.run(
-            [sys.executable, "-m", "fabric.clients.cli", *arguments],
-            env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stdout if code == 0 else done.stderr
+        said = tmp_path.with_suffix(".said")
+        with said.open("wb") as out:
+            process = forked.start(arguments, out, {**os.environ, **environ}, stays=False)
+            ended = process.wait(60)
+        text = said.read_text()
+        assert ended == code, text
+        assert "Traceback" not in text
+        return text
 
     return call
 
