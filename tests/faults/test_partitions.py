@@ -28,8 +28,15 @@ def allowed() -> None:
 
 
 @pytest.fixture
-def running(short: dict[str, str]) -> Iterator[NetnsFabric]:
-    with netns_fabric(N_AGENTS, slots=SLOTS, environ=short) as made:
+def idle_s() -> float:
+    """How long a message between agents may take."""
+    return 30.0
+
+
+@pytest.fixture
+def running(short: dict[str, str], idle_s: float) -> Iterator[NetnsFabric]:
+    environ = {**short, "FABRIC_AGENT_IDLE_S": str(idle_s)}
+    with netns_fabric(N_AGENTS, slots=SLOTS, environ=environ) as made:
         yield made
 
 
@@ -69,6 +76,7 @@ def test_an_agent_is_cut_from_the_coordinator(
         wait_idle(running)
 
 
+@pytest.mark.parametrize("idle_s", [6.0])
 def test_two_agents_are_cut_from_each_other(running: NetnsFabric, tmp_path: Path) -> None:
     """The coordinator hears both; what one needs of the other is made where it can be had."""
     ordeal = Ordeal(running, tmp_path)

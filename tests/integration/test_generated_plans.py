@@ -25,7 +25,7 @@ from tests.support.compare import unlike
 from tests.support.local import LocalFabric
 from tests.support.plans import random_plan, random_tables
 
-N_SETS = 4 if not os.environ.get("FABRIC_SOAK") else 140
+N_SETS = 2 if not os.environ.get("FABRIC_SOAK") else 140
 PLANS_A_SET = 15
 Tables = Mapping[str, pa.Table]
 

@@ -32,7 +32,7 @@ from tests.support.wait import wait_until
 SERVICE = "/arrow.flight.protocol.FlightService/"
 SETTINGS = {
     "FABRIC_AGENT_UNPACKED_BYTES": str(64 << 20), "FABRIC_AGENT_PEER_STREAMS_MAX": "512",
-    "FABRIC_AGENT_PEER_IDLE_S": "6", "FABRIC_AGENT_HANDSHAKE_S": "6",
+    "FABRIC_AGENT_PEER_IDLE_S": "3", "FABRIC_AGENT_HANDSHAKE_S": "3",
     "FABRIC_AGENT_GIVE_BACK_S": "1",
 }  # fmt: skip
 HERE = str(Path(fabric.__file__).parents[1])

@@ -80,10 +80,15 @@ class Stream:
         wait_until(lambda: asked() > before, 60)
 
 
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Apicurio]:
+    with Apicurio() as made:
+        yield made
+
+
 @contextmanager
-def stream(**settings: str) -> Iterator[Stream]:
+def stream(registry: Apicurio, **settings: str) -> Iterator[Stream]:
     with ExitStack() as stack:
-        registry = stack.enter_context(Apicurio())
         stack.callback(registry.resume)
         yield Stream(registry, stack.enter_context(CutProxy(registry.port)), settings)
 
@@ -99,9 +104,9 @@ def seen(out: Path) -> list[int]:
      pytest.param("ends", 30, marks=pytest.mark.soak)],
 )  # fmt: skip
 def test_nothing_is_lost_while_the_registry_is_away(
-    tmp_path: Path, how: str, away_s: float
+    tmp_path: Path, registry: Apicurio, how: str, away_s: float
 ) -> None:
-    with stream(**{"request.timeout.ms": "500"}) as s:
+    with stream(registry, **{"request.timeout.ms": "500"}) as s:
         job = s.start(tmp_path / "out")
         (s.registry.pause if how == "hangs" else s.registry.stop)()
         s.wait_for_a_question()
@@ -121,8 +126,10 @@ def test_nothing_is_lost_while_the_registry_is_away(
 
 
 @pytest.mark.timeout(60)
-def test_a_job_that_waits_for_a_registry_can_be_cancelled(tmp_path: Path) -> None:
-    with stream(**{"wait.ms": "600000", "request.timeout.ms": "600000"}) as s:
+def test_a_job_that_waits_for_a_registry_can_be_cancelled(
+    tmp_path: Path, registry: Apicurio
+) -> None:
+    with stream(registry, **{"wait.ms": "600000", "request.timeout.ms": "600000"}) as s:
         job = s.start(tmp_path / "out")
         s.registry.pause()
         s.wait_for_a_question()

@@ -34,6 +34,7 @@ from tests.services.kafka import SharedBroker, kafka_broker, own_broker
 from tests.services.sasl import PASSWORD, sasl_broker
 from tests.support.buckets import keys, url_of
 from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.held import held
 from tests.support.wait import wait_until
 
 N_ROWS, N_SPLITS = 6_000, 3
@@ -104,15 +105,16 @@ def in_store(bucket: Path) -> Iterator[EmbeddedFabric]:
 
 @pytest.mark.parametrize("made", ["fabric", "in_store"])
 def test_rows_are_seen_once_when_agents_leave(
-    made: str, broker: SharedBroker, request: pytest.FixtureRequest
+    made: str, broker: SharedBroker, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     fabric: EmbeddedFabric = request.getfixturevalue(made)
     topic = broker.new_topic("once", partitions=3)
-    job = fabric.submit(into(KafkaTarget(broker.servers, topic), 1500), parallelism=3)
-    for agent in (fabric.agents[2], fabric.agents[1]):
-        first = published(fabric, job)
-        wait_until(lambda first=first: published(fabric, job) > first, 60)
-        agent.close()
+    with held(tmp_path / "held"):
+        job = fabric.submit(into(KafkaTarget(broker.servers, topic), 5000), parallelism=3)
+        for agent in (fabric.agents[2], fabric.agents[1]):
+            first = published(fabric, job)
+            wait_until(lambda first=first: published(fabric, job) > first, 60)
+            agent.close()
     fabric.wait(job)
     found = seen(broker, topic)
     assert set(found) == ALL
@@ -122,13 +124,14 @@ def test_rows_are_seen_once_when_agents_leave(
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
 def test_what_less_is_promised_is_held(
-    fabric: EmbeddedFabric, broker: SharedBroker, guarantee: Any
+    fabric: EmbeddedFabric, broker: SharedBroker, guarantee: Any, tmp_path: Path
 ) -> None:
     topic = broker.new_topic("less", partitions=3)
     target = KafkaTarget(broker.servers, topic, guarantee=guarantee)
-    job = fabric.submit(into(target, 2500), parallelism=3)
-    wait_until(lambda: published(fabric, job) > 0, 60)
-    fabric.agents[2].close()
+    with held(tmp_path / "held"):
+        job = fabric.submit(into(target, 5000), parallelism=3)
+        wait_until(lambda: published(fabric, job) > 0, 60)
+        fabric.agents[2].close()
     fabric.wait(job)
     found = seen(broker, topic)
     if guarantee == "at_least_once":

@@ -16,6 +16,7 @@ from fabric.coordinator.config import CoordinatorConfig
 from tests.support import running
 from tests.support.changes import Settled, settled
 from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.held import held
 from tests.support.wait import wait_until
 
 N_ROWS, N_SPLITS = 30_000, 4
@@ -104,13 +105,14 @@ def test_agents_that_leave_change_no_result(
     quiet = fabric.submit(ask(rows(0)).plan.root, parallelism=3)
     fabric.wait(quiet)
     expected = stands(fabric, quiet)
-    job = fabric.submit(ask(rows(6000)).plan.root, parallelism=3)
-    for agent in (fabric.agents[1], fabric.agents[2]):
-        seen = complete(fabric, job)
-        wait_until(lambda seen=seen: complete(fabric, job) >= seen + 2, 60)
-        names = [name for *_, found in os.walk(tmp_path) for name in found]  # they come and go
-        on_disk = any(name.endswith(".sst") for name in names)
-        assert on_disk == (state == "rocksdb"), "states lie where they were asked to"
-        agent.close()
+    with held(tmp_path.with_suffix(".held")):
+        job = fabric.submit(ask(rows(20_000)).plan.root, parallelism=3)
+        for agent in (fabric.agents[1], fabric.agents[2]):
+            seen = complete(fabric, job)
+            wait_until(lambda seen=seen: complete(fabric, job) >= seen + 2, 60)
+            names = [name for *_, found in os.walk(tmp_path) for name in found]  # they come and go
+            on_disk = any(name.endswith(".sst") for name in names)
+            assert on_disk == (state == "rocksdb"), "states lie where they were asked to"
+            agent.close()
     fabric.wait(job)
     assert stands(fabric, job) == expected

@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
@@ -179,10 +180,11 @@ def holds_the_gil(a: Any) -> Any:
     ctypes.PyDLL(None).sleep(1000)
 
 
-@pytest.mark.parametrize("function", [sleeps_for_ever, holds_the_gil])
-def test_a_hang_longer_than_the_lease_costs_its_task_only(
-    one: LocalFabric, session: fabric.Session, told: Callable[..., None], function: Any
+def test_hangs_longer_than_the_lease_cost_their_tasks_only(
+    one: LocalFabric, session: fabric.Session, told: Callable[..., None]
 ) -> None:
+    """Two at a time, beside jobs of somebody else."""
+    functions = (sleeps_for_ever, holds_the_gil)
     silent_s: list[float] = []
     done = threading.Event()
 
@@ -192,17 +194,18 @@ def test_a_hang_longer_than_the_lease_costs_its_task_only(
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    with Beside(session) as beside:
-        error = failure(session, by_value(function))
+    with Beside(session) as beside, ThreadPoolExecutor() as pool:
+        errors = list(pool.map(lambda each: failure(session, by_value(each)), functions))
     done.set()
     watcher.join()
-    assert isinstance(error, UserError)
-    told(error, f"took longer than {BATCH_S:g} s for one batch", "select_1")
     assert max(silent_s) < 4.0  # a heartbeat each second, a lease of 5
     assert beside.n_done > 3
     log = one.agents[0].log.read_text().splitlines()
-    line = next(line for line in log if function.__name__ in line and "a function hangs" in line)
-    assert '"task": "job-' in line
+    for function, error in zip(functions, errors, strict=True):
+        assert isinstance(error, UserError)
+        told(error, f"took longer than {BATCH_S:g} s for one batch", "select_1")
+        hung = (line for line in log if "a function hangs" in line and function.__name__ in line)
+        assert '"task": "job-' in next(hung)
 
 
 def test_what_it_prints_is_in_the_agents_log(one: LocalFabric, session: fabric.Session) -> None:
