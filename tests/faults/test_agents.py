@@ -35,7 +35,7 @@ CASES = [
 PUT_CASES = list(product(PUTS, (1, 2), ("exit", "stop")))
 
 
-@pytest.mark.parametrize(("name", "nth", "action", "mode"), sampled(CASES, 5, salt="agents"))
+@pytest.mark.parametrize(("name", "nth", "action", "mode"), sampled(CASES, 3, salt="agents"))
 def test_a_fault_at(
     *, name: str, nth: int, action: str, mode: Mode, short: dict[str, str], tmp_path: Path
 ) -> None:

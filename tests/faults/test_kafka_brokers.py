@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 
 from fabric.clients.demo.services.server import free_port
 from fabric.errors import AuthError, BrokerError, ExternalError
+from fabric.io.kafka import refusals
 from fabric.io.kafka.publisher import Publisher
 from tests.io.kafka.test_publisher import Rig
 from tests.services.kafka import KafkaBroker
@@ -113,7 +114,8 @@ def publish(publisher: Publisher, rig: Rig, n: int) -> None:
     wait_until(partial(published, publisher, rig, facts))
 
 
-def test_a_right_to_write_that_is_taken_away(rig: Rig) -> None:
+def test_a_right_to_write_that_is_taken_away(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "REFUSED_S", 1.0)
     publisher, done = rig.publisher(), [0]
     publish(publisher, rig, 5)
     forbid(rig.broker, rig.topic, AclOperation.WRITE)

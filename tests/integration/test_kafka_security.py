@@ -23,7 +23,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import AuthError
-from fabric.io.kafka import library
+from fabric.io.kafka import direct, library, refusals
 from fabric.io.readers import stream_schema
 from fabric.plan.nodes import Sink, StreamScan
 from fabric.plan.sources import GeneratorStream
@@ -201,8 +201,10 @@ class Running:
         """Until a job has heard of it: the others may hear, too, and none ends if it is mended."""
         wait_until(lambda: "Kafka rejects the client" in self.said.getvalue(), 60)
 
-    def fail(self, text: str) -> None:
-        """All end, by name."""
+    def fail(self, text: str, patch: pytest.MonkeyPatch) -> None:
+        """All end, by name, and as soon as a rejection has lasted for a second."""
+        patch.setattr(refusals, "REFUSED_S", 1.0)
+        patch.setattr(direct, "REFUSED_S", 1.0)
         for job in self.jobs:
             wait_until(partial(self.has_ended, job), 120)
             with pytest.raises(AuthError, match=text) as caught:
@@ -225,7 +227,9 @@ def running(
 
 
 @pytest.mark.parametrize("kind", GOING_BAD)
-def test_a_password_that_goes_bad_under_jobs_ends_them(running: Running) -> None:
+def test_a_password_that_goes_bad_under_jobs_ends_them(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that is soon good again does not."""
     running.go_on()
     running.broker.set_password(running.user, "another")
@@ -234,11 +238,13 @@ def test_a_password_that_goes_bad_under_jobs_ends_them(running: Running) -> None
     running.go_on()
     running.check_whole()
     running.broker.set_password(running.user, "another")
-    running.fail("rejected the credentials")
+    running.fail("rejected the credentials", monkeypatch)
 
 
 @pytest.mark.parametrize("kind", GOING_BAD)
-def test_a_right_that_is_taken_away_ends_jobs(running: Running) -> None:
+def test_a_right_that_is_taken_away_ends_jobs(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that is soon given back does not."""
     rights = {READ: AclOperation.READ, ONCE: AclOperation.WRITE, LEAST: AclOperation.WRITE}
 
@@ -253,4 +259,4 @@ def test_a_right_that_is_taken_away_ends_jobs(running: Running) -> None:
     running.go_on()
     running.check_whole()
     change(running.broker.forbid)
-    running.fail("not authorized|authorization failed")
+    running.fail("not authorized|authorization failed", monkeypatch)

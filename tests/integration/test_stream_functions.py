@@ -24,11 +24,12 @@ from fabric.plan.sources import GeneratorStream
 from fabric.values import ByteSize
 from tests.support import running
 from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.held import held
 from tests.support.sampled import SOAK
 from tests.support.wait import wait_until
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-N_ROWS, N_SPLITS, RATE = 30_000, 4, 6000
+N_ROWS, N_SPLITS, RATE = 30_000, 4, 20_000
 
 
 @pytest.fixture(scope="module")
@@ -200,13 +201,16 @@ def test_faulty_rows_alone_are_dead_letters(slots: EmbeddedFabric) -> None:
 
 
 @pytest.mark.parametrize("ask", ["rows of a process", "dead letters"] if SOAK else ["dead letters"])
-def test_agents_that_leave_change_no_result(slots: EmbeddedFabric, ask: str) -> None:
+def test_agents_that_leave_change_no_result(
+    slots: EmbeddedFabric, ask: str, tmp_path: Path
+) -> None:
     """State, timers and letters come back from what slot processes stored."""
-    job = slots.submit(ASKS[ask](rows(RATE)).plan.root, parallelism=3)
-    for agent in (slots.agents[1], slots.agents[2]):
-        seen = complete(slots, job)
-        wait_until(lambda seen=seen: complete(slots, job) >= seen + 2, 60)
-        agent.close()
+    with held(tmp_path / "held"):
+        job = slots.submit(ASKS[ask](rows(RATE)).plan.root, parallelism=3)
+        for agent in (slots.agents[1], slots.agents[2]):
+            seen = complete(slots, job)
+            wait_until(lambda seen=seen: complete(slots, job) >= seen + 2, 60)
+            agent.close()
     slots.wait(job)
     sums, faulty = model()
     found = table_of(slots, job)

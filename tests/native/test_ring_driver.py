@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sampled import SOAK
+
 HERE = Path(__file__).resolve().parent
 INCLUDE = HERE.parent.parent / "fabric" / "_cython" / "shuffle"
-ROUNDS = 5
+ROUNDS = 5 if SOAK else 2
 
 
 def build(target: Path, *flags: str) -> Path:

@@ -29,4 +29,4 @@ class NetnsProcesses(LocalProcesses):
 
 
 if __name__ == "__main__":
-    sys.exit(run(processes=NetnsProcesses))
+    sys.exit(run(processes=NetnsProcesses, with_spark="--without-spark" not in sys.argv))
