@@ -43,6 +43,7 @@ soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a pr
 	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/_rust tests/sim tests/faults tests/state \
 		tests/coordinator/metadata tests/flight/test_leaks.py tests/bench tests/security \
 		tests/golden/test_expressions.py tests/golden/test_savepoints.py tests/contract tests/operators/streams \
+		tests/operators/fragment tests/native tests/io/dataset tests/flight/test_attacks.py tests/clients/demo/test_readme.py \
 		tests/clients/spark/plan/test_generated.py
 
 sanitize: .venv/dev.stamp ## kernels, data plane and server under AddressSanitizer and UBSan: a build of their own

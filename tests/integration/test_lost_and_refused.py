@@ -28,14 +28,15 @@ from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
 Told = Callable[..., None]
+SOON = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
 TABLE = pa.table({"k": range(5_000), "v": [n % 7 for n in range(5_000)]})
 pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
 def own() -> Iterator[LocalFabric]:
-    """A fabric that a test may break."""
-    with local_fabric(2) as running:
+    """A fabric that a test may break; it notices soon."""
+    with local_fabric(2, environ=SOON) as running:
         yield running
 
 

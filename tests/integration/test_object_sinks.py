@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import fabric
-from fabric import col
+from fabric import col, object_store
 from fabric.errors import FabricError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import object_files, sinks
@@ -137,7 +137,9 @@ def test_a_failed_write_leaves_nothing(bucket: Path) -> None:
     assert not unfinished(bucket)
 
 
-def test_a_cancelled_write_leaves_nothing(bucket: Path) -> None:
+def test_a_cancelled_write_leaves_nothing(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store may never answer a request amid which it is told to drop the upload."""
+    monkeypatch.setattr(object_store, "REQUEST_S", 5.0)
     rows = pa.table({"id": pa.array(range(2_000_000))})
     with fabric.connect() as session:
         many = session.read_arrow(rows)

@@ -1,7 +1,8 @@
 """README.md from top to bottom, as a new user pastes it, on free ports.
 
 Blocks of Python go to one process, one after another, as into a notebook; lines after ``$`` to a
-shell. `make …` is left to `test_flights.py` and to CI.
+shell. `make …` is left to `test_flights.py` and to CI, the program for a cluster of Spark to
+`tests/clients/spark/test_cluster.py`: in the soak it runs here, too.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from fabric.clients.demo.flights import free_port
 from fabric.config import AgentConfig
 from fabric.plan_rules import PlanRules
 from fabric.settings import load
+from tests.support.sampled import SOAK
 from tests.support.wait import wait_until
 
 ROOT = Path(__file__).parents[3]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLE = ROOT / "clients" / "demo" / "spark_submit.py"
 STEP_S = 300.0
 
 NOTEBOOK = """
@@ -145,7 +148,10 @@ def test_every_block(reader: Reader) -> None:
                 address = stack.enter_context(running(block.removeprefix("$ "), reader))
             elif block.startswith("$ "):
                 kinds["shell"] += 1
-                shell(block, reader)
+                assert ".venv/bin/spark-submit --master spark://127.0.0.1:7077 " in block
+                assert (ROOT / re.findall(r"\S+\.py\b", block)[0]).samefile(EXAMPLE)
+                if SOAK:
+                    shell(block, reader)
             else:  # what the mistake above is told
                 kinds["error"] += 1
                 assert " ".join(text.split()) in " ".join(raised.split())
