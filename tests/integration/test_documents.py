@@ -29,9 +29,7 @@ def run(name: str, found: list[str]) -> None:
         exec(compile(block, f"block {number} of {name}", "exec"), names)
 
 
-@pytest.mark.parametrize(
-    "name", ["async.md", "joins.md", "latency.md", "patterns.md", "state.md"]
-)
+@pytest.mark.parametrize("name", ["async.md", "joins.md", "latency.md", "patterns.md", "state.md"])
 def test_documents_of_embedded_sessions(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
