@@ -20,7 +20,7 @@ from fabric.errors import CancelledError
 def parts() -> MagicMock:
     """Of a task without sources that has nothing to do."""
     parts = MagicMock()
-    parts.chain.done = parts.chain.has_more = parts.sources.open = False
+    parts.chain.done = parts.chain.has_more = parts.chain.is_full = parts.sources.open = False
     parts.chain.on_barrier.return_value = parts.sources.on_barrier.return_value = {}
     parts.inbox.recorded.return_value = None
     parts.clock.monotonic_s.return_value = parts.clock.wall_s.return_value = 0.0
@@ -69,3 +69,24 @@ def test_a_slow_task_takes_few_of_its_rows_in_flight_at_first(parts: MagicMock) 
     task_of(parts).run()
     assert taken[0] == ROWS_MIN
     assert max(taken) <= 2 * ROWS_MIN
+
+
+def test_a_task_whose_chain_is_full_reads_nothing_and_obeys(parts: MagicMock) -> None:
+    """A barrier need not wait until a service answers."""
+    parts.channels, parts.sources.open = Channels({}, has_sources=True), True
+    parts.inbox = Inbox(parts.channels, 1 << 30)
+    parts.chain.is_full = True
+    parts.sources.on_barrier.return_value, parts.chain.on_barrier.return_value = {}, {}
+    orders = [[], [pb.TriggerCheckpoint(checkpoint=7)], []]
+    parts.mailbox.take.side_effect = lambda: orders.pop(0)
+
+    def answers() -> list[pa.RecordBatch]:
+        parts.chain.done = not orders
+        return []
+
+    parts.chain.more.side_effect = answers
+    task_of(parts).run()
+    assert parts.chain.more.call_count == 3
+    parts.chain.on_barrier.assert_called_once_with(7)
+    parts.sources.poll.assert_not_called()
+    parts.edges.take.assert_not_called()
