@@ -203,8 +203,8 @@ STEPS: list[tuple[Node, str]] = [
      '.join_temporal(other, on="k", deleted=col("n").is_null())'),
     (UpdatingJoin(SCAN, TIMED, (K,), (K,), "", "", "full", SECOND, Call("eq", (V, V)),
                   suffix="_t"),
-     '.join(other, on="k", how="full", where=col("v") == col("v"), suffix="_t", ttl="1 second") '
-     "[changes]"),
+     '.join(other, on="k", how="full", where=col("v") == col("v"), suffix="_t", '
+     'ttl="1 second")'),
     (Match(TIMED, "A B{2,}?", (K,), (), (Alias(SAME, "B"),),
            (Alias(Agg("count", Column("B")), "n"),), (("U", "A B"),), SECOND, "to_last U", "all",
            "side", "side", "ts"),

@@ -109,4 +109,4 @@ class UpdatingJoin(TwoStreams):
         parts += [f'how="{self.how}"'] if self.how != "inner" else []
         parts += [] if self.condition is None else [f"where={expr_text(self.condition)}"]
         parts += [*self.rest_text(), f"ttl={lengths_text(self.ttl_us)}"]
-        return f".join({', '.join(parts)}) [changes]"
+        return f".join({', '.join(parts)})"

@@ -7,8 +7,8 @@ from plan_frames import agg, col, over, scan
 from fabric.clients.spark.plan.explain import REFUSALS, refuse, refused
 from fabric.errors import PlanError
 from fabric.plan.check import check
-from fabric.plan.expr import SortKey
-from fabric.plan.nodes import Limit, Match, Node, Plan, Scan, Sink, Window
+from fabric.plan.expr import SortKey, Udf
+from fabric.plan.nodes import Limit, MapAsync, Match, Node, Plan, Scan, Sink, Window
 from fabric.plan.sources import DatasetSource
 from fabric.plan.targets import FileTarget
 
@@ -26,6 +26,8 @@ REFUSED: list[list[Node]] = [
             (over(agg("count_distinct", col("x"))),))],
     [Match(of(pa.int8()), "A+", (), (SortKey(col("x")),), (), (), per_match="all")],
     [Scan(DatasetSource("d", 3), pa.schema([("x", pa.int8())]))],
+    [MapAsync(of(pa.int8()), Udf("f", (), pa.null(), "object", b""), pa.schema([("y", pa.int8())]),
+              rate_per_s=5.0)],
 ]  # fmt: skip
 """For each line of the table plans that it finds."""
 
