@@ -167,7 +167,9 @@ def _schema(node: Node) -> str:
             return ""
         case TwoStreams():
             return "; ".join(_columns(schema_of(side)) for side in node.children)
-        case Groups() | MapAsync() | Match() | Sink():
+        case Match():
+            return _columns(node.kept(schema_of(node.input)))
+        case Groups() | MapAsync() | Sink():
             return _columns(schema_of(node.input))
     return ""
 

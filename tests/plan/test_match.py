@@ -109,6 +109,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: TABLE.select(prev("price")), r"prev is for conditions and measures of \.match"),
     (lambda: STREAM.match("A B+", measures={"n": count()}, partition_by="key"),
      'can match for ever: .*write: within="10 minutes"'),
+    (lambda: STREAM.match("A B", measures={"n": count()}, timeout="side"),
+     'no match is ever too late; write: within="10 minutes"'),
     (lambda: STREAM.match("A*", measures={"n": count()}, within="1 s"), "can match no row at all"),
     (lambda: STREAM.match("^A", measures={"n": count()}, within="1 s"), r"leave \^ and \$ out"),
     (lambda: STREAM.match("A", measures={"n": next("value")}), "reads a row that has not come yet"),

@@ -45,11 +45,10 @@ def in_order(node: Match, rows: pa.RecordBatch, groups: Sequence[pa.Array]) -> I
     """The places of rows in the order of `groups`, and in that of the pattern within them."""
     order = node.order or ((SortKey(Column(node.time)),) if node.time else ())
     asked = [compile_expr(key.input, rows.schema)(rows) for key in order]
-    read, known = node.read, {*node.keys, *(key.input for key in order)}
+    known = {*node.keys, *(key.input for key in order)}
     ties = [
-        field.name for field in rows.schema
-        if is_comparable(plain(field.type)) and (node.per_match != "one" or field.name in read)
-        and Column(field.name) not in known
+        field.name for field in node.kept(rows.schema)
+        if is_comparable(plain(field.type)) and Column(field.name) not in known
     ]  # fmt: skip
     columns = [*groups, *map(_ordered, asked), *(_ordered(rows.column(name)) for name in ties)]
     keys = [*[_KEY] * len(groups), *order, *[_KEY] * len(ties)]

@@ -57,8 +57,7 @@ class MatchOperator(Operator):
     def __init__(self, node: Match, source: pa.Schema, output: pa.Schema) -> None:
         self._node, self._output = node, output
         seen = shown(source)
-        read = node.read if node.per_match == "one" else frozenset(seen.names)
-        self._kept = pa.schema([field for field in seen if field.name in read])
+        self._kept = node.kept(seen)
         self._keys = [output_name(key) for key in node.keys]
         self._key_schema = pa.schema([seen.field(name) for name in self._keys])
         self._flag = free_name("__kept_for", self._kept.names)

@@ -120,6 +120,11 @@ class Match(Unary):
         named = {name.partition(".")[2] or name for name in self._named()}
         return found | named | self._named()
 
+    def kept(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of `schema` that decide what matches and what is put out."""
+        names = self.read if self.per_match == "one" else frozenset(schema.names)
+        return pa.schema([field for field in schema if field.name in names])
+
     def _named(self) -> Names:
         return read_by((*self.define, *self.measures))
 
@@ -171,8 +176,7 @@ class Match(Unary):
     def needs(self, wanted: Names, *inputs: pa.Schema) -> tuple[Names, ...]:
         """What is read; where rows are put out all, as equal ones are in the order of them all."""
         (schema,) = inputs
-        every = frozenset(schema.names)
-        return (self.read & every if self.per_match == "one" else every,)
+        return (frozenset(self.kept(schema).names),)
 
     def bounded(self) -> None:
         """Rows of a table have no order of their own, and none is late."""
@@ -312,6 +316,11 @@ class Match(Unary):
             raise PlanError(
                 f"the pattern {quoted(self.pattern)} can match for ever: nothing says how long a "
                 'match may take, and its rows are kept as long; write: within="10 minutes"'
+            )
+        if self.timeout == "side" and not self.within_us:
+            raise PlanError(
+                'without within no match is ever too late; write: within="10 minutes", or leave '
+                "timeout out"
             )
         if found.is_anchored:
             raise PlanError("a stream has no last row, and its first is long gone; leave ^ and $ "

@@ -227,7 +227,16 @@ def near(before: str = "1s", key: Any = "key", how: Any = "inner", **more: Any) 
     return rows().join_interval(rows(), (ago, "ts"), "ts", by=key, how=how, **more).named("j")
 
 
+def matched(within: str = "1 minute", by: Any = "key", **more: Any) -> DataFrame:
+    options = {"measures": {"n": count()}, **more}
+    return rows().match("A B", partition_by=by, within=within, **options).named("m")
+
+
 CHANGES = [
+    ("timeout", matched(), matched(timeout="side"), "m: changed: timeout was drop, is side"),
+    ("match within", matched(), matched("2 minutes"), "m: refused: within was 1 minute, is"),
+    ("match rows", matched(), matched(rows="all"), "m: refused: "),
+    ("match key", matched(), matched(by="row"), "m: refused: its keys was key: int64, is"),
     ("watermark", rows(), rows("3 seconds"), "watermark_1: changed: its bound was 1 second, is 3"),
     ("source", rows(), rows(rows_per_s=5), "stream_scan_1: changed: rows_per_s was 0, is 5"),
     ("fewer", rows(), rows(n_splits=1), "stream_scan_1: refused: it has no split 0-of-2 any more"),
