@@ -188,6 +188,14 @@ def test_the_version_that_came_last_counts_of_those_of_one_time():
         assert len(versions) == (4 if strategy == "forward" else 2)
 
 
+def test_of_two_versions_as_near_the_later_one_counts():
+    rows = pa.record_batch({"k": [1, 1], "v": [1, 2]})
+    versions = Versions(rows.schema, ["k"], "nearest", 9)
+    versions.add(rows, np.array([10, 20]))
+    numbers = versions.find([pa.array([1, 1, 1])], np.array([14, 15, 16]))
+    assert versions.take(numbers)["v"].to_pylist() == [1, 2, 2]
+
+
 def test_checkpoints_add_only_keys_with_new_versions(monkeypatch, tmp_path):
     monkeypatch.setattr(deltas, "FEW_BYTES", 0)
     schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
