@@ -39,6 +39,7 @@ from fabric.plan.nodes import (
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
 from fabric.plan.walk import rewrite, walk
+from tests.support.sampled import SOAK
 
 K, V, S = Column("k"), Column("v"), Column("s")
 FACTS = pa.schema({"k": pa.int64(), "v": pa.int64(), "s": pa.string()})
@@ -130,7 +131,9 @@ def splits_of(root: Node, n: int) -> dict[str, list[Split]]:
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=120 if SOAK else 60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     facts=ROWS,

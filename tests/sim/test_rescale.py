@@ -22,7 +22,7 @@ from tests.support.sim import stream_worker
 
 from .rescale_world import RescaleWorld
 
-SEEDS = 2_000 if os.environ.get("FABRIC_SOAK") else 60
+SEEDS = 2_000 if os.environ.get("FABRIC_SOAK") else 40
 BLOCK = 20
 SEEDS_MAX = 60
 """In which a planted bug is to show."""

@@ -27,11 +27,13 @@ from tests.support.wait import wait_until
 N_ROWS = 200_000
 TABLE = pa.table({"k": [i % 7 for i in range(N_ROWS)], "v": range(N_ROWS)})
 RSS_MAX = 220 << 20
+SOON = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
+"""An agent that says nothing is lost soon."""
 
 
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[LocalFabric]:
-    with local_fabric(2) as running:
+    with local_fabric(2, environ=SOON) as running:
         yield running
 
 

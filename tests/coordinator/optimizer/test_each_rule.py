@@ -58,6 +58,7 @@ from fabric.plan.nodes import (
 from fabric.plan.schema import schema_of
 from fabric.plan.statistics import ColumnFacts, SourceFacts, Statistics
 from fabric.plan.walk import walk
+from tests.support.sampled import SOAK
 
 K, V, S = Column("k"), Column("v"), Column("s")
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.int64(), "s": pa.string(), "l": pa.list_(pa.int64())})
@@ -351,7 +352,9 @@ def run(runner: SimpleNamespace, root: Node) -> list[str]:
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80 if SOAK else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(plan=plans())
 def test_same_rows(runner: SimpleNamespace, plan: Plan) -> None:
@@ -383,7 +386,9 @@ def test_most_rules_fire_on_such_plans() -> None:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25 if SOAK else 15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(facts=ROWS, others=ROWS)
 @pytest.mark.parametrize("rule", ["reorder_joins", "imply_filters"])

@@ -254,10 +254,13 @@ def batches(schema: pa.Schema, rng: np.random.Generator, n: int) -> list[Step]:
 
 KEYS = [pa.string(), pa.dictionary(pa.int8(), pa.string()), pa.string_view()]
 LITTLE = [(key, ROOMS[1]) for key in KEYS] + [(KEYS[0], ROOMS[2])]
+WINDOWS = [Tumbling(10), Sliding(12, 4), Cumulative(12, 4)]
+EVERY = [(window, *little) for little in LITTLE for window in WINDOWS]
+EACH = [(WINDOWS[n % len(WINDOWS)], *little) for n, little in enumerate(LITTLE)]
+"""Each window, key and room at least once."""
 
 
-@pytest.mark.parametrize(("key", "room"), LITTLE, ids=str)
-@pytest.mark.parametrize("window", [Tumbling(10), Sliding(12, 4), Cumulative(12, 4)], ids=str)
+@pytest.mark.parametrize(("window", "key", "room"), EVERY if SOAK else EACH, ids=str)
 def test_every_aggregate_below_memory_is_as_in_it(
     window: Window, key: pa.DataType, room: int
 ) -> None:

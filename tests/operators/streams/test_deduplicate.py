@@ -1,5 +1,7 @@
 """One row of each key in all ways of the harness, against DuckDB and a model of keys that rest."""
 
+from itertools import product
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from fabric.plan.stream import KIND, WATERMARK
 from fabric.testing.operators import Clock, Rows, Until, check_operator, run_straight
 from tests.support.changes import settled
 from tests.support.little_memory import ROOMS, below
+from tests.support.sampled import sampled
 
 SCHEMA = pa.schema([
     ("k", pa.string()), ("j", pa.int32()), ("t", pa.timestamp("ms")), ("i", pa.int64())
@@ -68,9 +71,15 @@ def test_the_row_that_stands_is_duckdbs(rows, choice, room):
     assert settled(out.rows) == answer(pa.Table.from_batches(batches), *choice)
 
 
-@pytest.mark.parametrize("ttl_us", [0, 15])
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("room", ROOMS)
+CASES = [
+    (room, *case)
+    for n, room in enumerate(ROOMS)
+    for case in sampled([*product(CHOICES, [0, 15])], 3, salt=f"deduplicate {n}")
+]
+"""Some in each room."""
+
+
+@pytest.mark.parametrize(("room", "choice", "ttl_us"), CASES)
 def test_an_abort_or_other_tasks_change_nothing(choice, ttl_us, room):
     times = [(3, None), (None, 5, 2), (2, 2), (9,), (1, 4), (0,)]
     rows = [[(k, j, t) for t in some for k in ("a", "b", None) for j in (1, 2)] for some in times]

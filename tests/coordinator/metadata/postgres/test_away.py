@@ -134,7 +134,7 @@ def test_a_crash_of_the_server_at_any_time_loses_nothing_acknowledged(
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for _ in range(10 if SOAK else 3):
+        for _ in range(10 if SOAK else 2):
             before = len(done)
             wait_until(lambda before=before: len(done) > before + 5, 60)  # type: ignore[misc]
             acknowledged = len(done)
