@@ -40,10 +40,11 @@ coverage: .venv/dev.stamp ## which lines of the pure cores the units and the sim
 	.ci/tests coverage
 
 soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a property
-	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/_rust tests/native tests/sim tests/faults \
-		tests/state tests/coordinator/metadata tests/coordinator/optimizer tests/coordinator/test_same_rows.py \
-		tests/flight/test_leaks.py tests/flight/test_attacks.py tests/bench tests/security tests/io/dataset \
-		tests/golden/test_expressions.py tests/golden/test_savepoints.py tests/contract tests/operators/streams \
+	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/_rust tests/native tests/sim \
+		tests/faults tests/state tests/coordinator/metadata tests/coordinator/optimizer \
+		tests/coordinator/test_same_rows.py tests/flight/test_leaks.py tests/flight/test_attacks.py \
+		tests/flight/test_cut_streams.py tests/bench tests/security tests/io/dataset tests/contract \
+		tests/golden/test_expressions.py tests/golden/test_savepoints.py tests/operators/streams \
 		tests/operators/fragment tests/clients/demo/test_readme.py tests/clients/spark/plan/test_generated.py
 
 sanitize: .venv/dev.stamp ## kernels, data plane and server under AddressSanitizer and UBSan: a build of their own

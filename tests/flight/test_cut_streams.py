@@ -23,6 +23,7 @@ from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import PutWriter
 from tests.support.cut_proxy import CutProxy
 from tests.support.flight_rig import FlightRig
+from tests.support.sampled import SOAK
 from tests.support.wait import wait_until
 
 ROWS = pa.table({"k": range(20_000), "v": [f"{n}" * (n % 7) for n in range(20_000)]})
@@ -70,7 +71,9 @@ def fetched(transport: FlightTransport, address: str, partition: int) -> list[pa
 
 
 @settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25 if SOAK else 12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     cuts=st.lists(st.integers(0, 400_000) | st.integers(0, 600), max_size=6),

@@ -18,6 +18,7 @@ import pytest
 import fabric
 from fabric import col
 from fabric.clients.demo.checksum import checksum
+from fabric.clients.session import remote
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.errors import AuthError, ExternalError, PeerLostError
@@ -94,8 +95,11 @@ def test_tables_of_a_killed_agent(own: LocalFabric, told: Told) -> None:
         told(caught.value, own.agent_id(1), job.id)
 
 
-def test_rows_of_a_killed_agent(own: LocalFabric, told: Told) -> None:
+def test_rows_of_a_killed_agent(
+    own: LocalFabric, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A finished result that lay there is lost, and the error says so; a restart makes it again."""
+    monkeypatch.setattr(remote, "_SEALED_S", 1.0)  # nobody comes back
     with connect(own) as session:
         job = session.submit(session.read_arrow(TABLE).exchange("k")).wait()
         own.kill(1)

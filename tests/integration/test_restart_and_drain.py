@@ -12,18 +12,20 @@ import pytest
 import fabric
 from fabric import col
 from fabric.clients.demo.checksum import checksum
+from fabric.clients.session import remote
 from fabric.control import control_pb2 as pb
 from fabric.errors import FabricError, NotFoundError
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
+SOON = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
 TABLE = pa.table({"k": [n % 7 for n in range(50_000)], "v": range(50_000)})
 pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
 def own() -> Iterator[LocalFabric]:
-    with local_fabric(2) as running:
+    with local_fabric(2, environ=SOON) as running:
         yield running
 
 
@@ -79,13 +81,17 @@ def test_a_job_restarted_from_a_node_uses_what_was_made_before_it(
             job.restart("sum")
 
 
-def test_a_lost_result_is_made_again_by_a_restart(own: LocalFabric, table: Path) -> None:
+def test_a_lost_result_is_made_again_by_a_restart(
+    own: LocalFabric, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with connect(own) as session:
         job = session.submit(sums(session, table)).wait()
         own.kill(1)
         wait_until(lambda: len(session.agents()) == 1, 30)
-        with pytest.raises(FabricError):
-            job.collect()
+        with monkeypatch.context() as patch:
+            patch.setattr(remote, "_SEALED_S", 1.0)  # nobody comes back
+            with pytest.raises(FabricError):
+                job.collect()
         job.restart().wait()
         assert answer(job) == EXPECTED
 

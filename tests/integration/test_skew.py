@@ -38,6 +38,7 @@ from tests.support import duckdb, running
 from tests.support.compare import unlike
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.local import LocalFabric
+from tests.support.sampled import SOAK
 
 K, V, W = Column("k"), Column("v"), Column("w")
 AGENTS = (1, 2, 4)
@@ -96,7 +97,7 @@ ADAPTIVE = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if SOAK else 30, deadline=None)
 @given(
     kinds=st.tuples(*[st.sampled_from(["hot", "zipf", "one", "null", "different"])] * 2),
     sizes=st.tuples(st.integers(0, 600), st.integers(0, 40)),

@@ -1,4 +1,7 @@
-"""TPC-H: all 22 questions, embedded, on 2 agents and on Spark, give DuckDB's answers."""
+"""TPC-H: all 22 questions, embedded, on 2 agents and on Spark, give DuckDB's answers.
+
+In `make test` all of them embedded, half of them on agents, a third on Spark.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from bench.tpch_questions.data import TABLES, Tables, folder, frames
 from bench.tpch_questions.sql import QUERIES
 from fabric.clients.demo.checksum import rows
 from tests.support.local import LocalFabric
+from tests.support.sampled import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,12 +65,12 @@ def test_embedded(name: str, here: Tables, expected: Callable[[str], pa.Table]) 
     same(QUESTIONS[name](here).collect(), expected(name))
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", sampled([*QUESTIONS], 11, salt="agents"))
 def test_on_agents(name: str, on_agents: Tables, expected: Callable[[str], pa.Table]) -> None:
     same(QUESTIONS[name](on_agents).collect(), expected(name))
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", sampled([*QUESTIONS], 8, salt="spark"))
 def test_on_spark(
     name: str,
     here: Tables,
