@@ -50,7 +50,7 @@ from tests.support.local import Child, LocalFabric, local_fabric
 from tests.support.sampled import SEED, SOAK
 from tests.support.wait import wait_until
 
-N = 5000 if SOAK else 60
+N = 5000 if SOAK else 30
 ANSWER_S = 30.0
 MEMORY_BYTES = 64 << 20
 SETTINGS = {

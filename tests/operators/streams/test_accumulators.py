@@ -25,6 +25,7 @@ from fabric.plan.schema import schema_of
 from fabric.plan.types import is_comparable, numeric
 from tests.support.compare import unlike
 from tests.support.plans.tables import random_tables
+from tests.support.sampled import SOAK
 
 FRACTION = Literal(0.3, pa.float64())
 ANY_ORDER = {"collect", "min_by", "max_by", "first", "last", "any_value"}
@@ -86,7 +87,7 @@ def streamed(aggs: list[Alias], rows: pa.Table, rng: Random) -> pa.Table:
     return pa.table([pa.array(groups), *here.results(ids)], ["g", *here.result_schema.names])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25 if SOAK else 12, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_answers_are_the_fragments(seed: int) -> None:
     rng = Random(seed)

@@ -19,6 +19,7 @@ from fabric.plan.expr import Agg, Alias, Column, Literal
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate, StageInput
 from fabric.plan.schema import schema_of
+from tests.support.sampled import SOAK
 
 G, X, Y, B = (Column(name) for name in "gxyb")
 Q = Literal(0.3, pa.float64())
@@ -212,7 +213,7 @@ def test_there_is_a_form_for_every_aggregate() -> None:
         assert (FORMS[name].merged is None) == (aggregate.states is None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 if SOAK else 20, deadline=None)
 @given(rows=ROWS, keyed=st.booleans())
 def test_in_one_phase(rows: list[Row], keyed: bool) -> None:
     node = Aggregate(StageInput(0, SCHEMA), (G,) if keyed else (), tuple(map(call, AGGREGATES)))
@@ -221,7 +222,7 @@ def test_in_one_phase(rows: list[Row], keyed: bool) -> None:
     checked(pa.Table.from_batches(found, schema_of(node)), rows, list(AGGREGATES), keyed=keyed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 if SOAK else 20, deadline=None)
 @given(rows=ROWS, keyed=st.booleans(), cuts=st.lists(st.integers(0, 40), max_size=3))
 def test_in_two_phases(
     in_phases: Callable[..., pa.Table], rows: list[Row], keyed: bool, cuts: list[int]

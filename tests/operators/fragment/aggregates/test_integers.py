@@ -17,6 +17,7 @@ from fabric.operators.fragment.aggregates import moments
 from fabric.operators.fragment.aggregates.integers import are_small
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import Aggregate, StageInput
+from tests.support.sampled import SOAK
 
 AGGS = tuple(
     Alias(Agg(name, Column("x"), (Column("y"),)), name)
@@ -62,7 +63,7 @@ def pairs(draw: st.DrawFn) -> pa.Table:
     return pa.table({"x": draw(columns(n_rows)), "y": draw(columns(n_rows))})
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60 if SOAK else 30)
 @given(table=pairs(), cut=st.integers(0, 25))
 def test_they_are_exact(in_phases: Callable[..., pa.Table], table: pa.Table, cut: int) -> None:
     node = Aggregate(StageInput(0, table.schema), (), AGGS)
@@ -77,7 +78,7 @@ def test_they_are_exact(in_phases: Callable[..., pa.Table], table: pa.Table, cut
             assert got == near
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60 if SOAK else 30)
 @given(
     rows=st.lists(st.tuples(*[st.sampled_from([-(2**63), 2**63 - 1, 0, -1, 1])] * 2), max_size=20),
     cut=st.integers(0, 20),
