@@ -26,7 +26,7 @@ import fabric
 from tests.support.by_hand import field, ipc_messages
 from tests.support.folded import folded
 from tests.support.local import local_fabric
-from tests.support.sampled import sampled
+from tests.support.sampled import SOAK, sampled
 from tests.support.wait import wait_until
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
@@ -195,7 +195,7 @@ def test_damaged_batches(agent: Agent, name: str, codec: str | None) -> None:
     chance = random.Random(f"{name} {codec}")
     (schema, _), *rest = ipc(pa.record_batch({"c": VICTIMS[name]}), codec)
     with unharmed(agent):
-        for n in range(60):
+        for n in range(60 if SOAK else 30):
             sent = [path("dataset", f"{name}-{n}") + message(schema)]
             for header, body in rest:
                 damaged = [bytearray(header), bytearray(body)]

@@ -69,11 +69,11 @@ def test_rows_are_the_same_at_any_latency(two: LocalFabric, latency: str) -> Non
 def n_batches(session: Session, out: Path) -> int:
     """In how many batches lone rows came to a sink behind an exchange: it writes what it gets."""
     session.checkpoints(interval_s=60.0)  # a barrier would hand on what lies there
-    rows = streams.generator(rows_per_s=50, n_rows=150, n_splits=2, n_keys=20, session=session)
+    rows = streams.generator(rows_per_s=50, n_rows=80, n_splits=2, n_keys=20, session=session)
     rows.exchange("key", n_partitions=2).write_stream(out, format="ipc").wait(60.0)
     found = ds.dataset(out, format="ipc").to_table()
     assert sorted(zip(*(found[name].to_pylist() for name in ("split", "row")), strict=True)) == [
-        (split, row) for split in range(2) for row in range(75)
+        (split, row) for split in range(2) for row in range(40)
     ]
     files = [pa.ipc.open_file(str(path)) for path in out.iterdir()]
     return sum(file.num_record_batches for file in files)
