@@ -5,11 +5,15 @@ from __future__ import annotations
 from xdist.scheduler import LoadScopeScheduling
 
 SPARK = (  # one JVM a process, in which one Spark session lives: a second would be the same one
+    "tests/clients/cli/test_main.py",
     "tests/clients/demo/test_flights.py",
     "tests/clients/spark/",
     "tests/golden/",
+    "tests/integration/test_foreign_files.py",
+    "tests/integration/test_three_places.py",
     "tests/integration/test_tpcds.py",
     "tests/integration/test_tpch.py",
+    "tests/integration/test_writes.py",
 )
 
 
