@@ -256,6 +256,7 @@ class LocalFabric:
         log, environ = folder / "log", {**LEASES, **held, **self.environ}
         if point := self.faults.pop(name, ""):
             environ |= {"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": point}
+        log.unlink(missing_ok=True)  # what a slot of its predecessor still says goes elsewhere
         with log.open("wb") as out:
             process = _started(self.place(name), arguments, out, environ)
         if point.endswith(":stop"):
