@@ -32,6 +32,7 @@ from tests.integration.test_stream_joins import (
     stream,
 )
 from tests.support.changes import settled
+from tests.support.held import held
 from tests.support.wait import wait_until
 
 __all__ = ["lone"]  # a fixture
@@ -195,10 +196,11 @@ def test_on_other_numbers_of_tasks(tmp_path: Path) -> None:
         seen = left.with_watermark("ts", "30 ms").join_asof(
             right.with_watermark("at", "30 ms"), **asked
         )
-        job = seen.write_stream(tmp_path / "out", name="seen", parallelism=2)
-        for parallelism in (4, 1, 3):
-            wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
-            job.rescale(parallelism, timeout_s=60)
+        with held(tmp_path / "held"):
+            job = seen.write_stream(tmp_path / "out", name="seen", parallelism=2)
+            for parallelism in (4, 1, 3):
+                wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
+                job.rescale(parallelism, timeout_s=60)
         job.wait(120)
         written = session.read_parquet(tmp_path / "out")
         assert found(written) == found(mine(tables[0]).join_asof(theirs(tables[1]), **asked))

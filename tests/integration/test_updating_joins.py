@@ -25,6 +25,7 @@ from tests.integration.test_stream_joins import (
     lone,
 )
 from tests.support.changes import Settled
+from tests.support.held import held
 from tests.support.wait import wait_until
 
 __all__ = ["lone"]  # a fixture
@@ -99,10 +100,11 @@ def test_on_other_numbers_of_tasks(tmp_path: Path) -> None:
 
         left, right = rows(sources)
         pairs = left.join(right, on=["key", "near"], how="full", ttl="1 day")
-        job = pairs.changes().write_stream(tmp_path / "out", name="pairs", parallelism=2)
-        for parallelism in (4, 1, 3):
-            wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
-            job.rescale(parallelism, timeout_s=60)
+        with held(tmp_path / "held"):
+            job = pairs.changes().write_stream(tmp_path / "out", name="pairs", parallelism=2)
+            for parallelism in (4, 1, 3):
+                wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
+                job.rescale(parallelism, timeout_s=60)
         job.wait(120)
         mine, theirs = rows([session.read_arrow(at_once(each)) for each in sources])
         table = mine.join(theirs, on=["key", "near"], how="full")
