@@ -25,6 +25,7 @@ from tests.support import tiers
 from tests.support.java import brief_jvms
 from tests.support.postgres import PostgresServer
 from tests.support.sampled import SOAK
+from tests.support.spark_cluster import with_workers
 from tests.support.workers import Groups
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def spark() -> Iterator[SparkSession]:
     Tests that set SQL options do so on ``spark.newSession()``, which shares the rest.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", with_workers())  # of the JVM, which starts Python
         warnings.simplefilter("ignore")  # of pyspark's modules, at import and start only
         from pyspark.sql import SparkSession
 
