@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import fabric
-from fabric import Job, formats
+from fabric import Job, Session, formats
 from fabric.clients.demo.services.server import free_port
 from tests.services.apicurio import Apicurio
 from tests.services.kafka import SharedBroker, kafka_broker
@@ -30,8 +30,11 @@ class Stream:
     registry is away, so their schema can't be asked for.
     """
 
-    def __init__(self, registry: Apicurio, proxy: CutProxy, settings: dict[str, str]) -> None:
-        self.registry, self.proxy = registry, proxy
+    def __init__(
+        self, registry: Apicurio, proxy: CutProxy, session: Session, settings: dict[str, str]
+    ) -> None:
+        self.registry, self.proxy, self._session = registry, proxy, session
+        session.checkpoints(interval_s=0.3)  # rows are seen then
         self.broker: SharedBroker = kafka_broker()
         self.topic = self.broker.new_topic("registry")
         self._values = self.register()
@@ -63,8 +66,9 @@ class Stream:
         self.put(0)
         schema = {"id": "int64"}
         rows = fabric.read_kafka(
-            self.topic, servers=self.broker.servers, format=self._format, schema=schema
-        )
+            self.topic, servers=self.broker.servers, format=self._format, schema=schema,
+            session=self._session,
+        )  # fmt: skip
         job = rows.write_stream(out)
         wait_until(lambda: seen(out) == list(range(N_ROWS)), 60)
         return job
@@ -90,7 +94,8 @@ def registry() -> Iterator[Apicurio]:
 def stream(registry: Apicurio, **settings: str) -> Iterator[Stream]:
     with ExitStack() as stack:
         stack.callback(registry.resume)
-        yield Stream(registry, stack.enter_context(CutProxy(registry.port)), settings)
+        session = stack.enter_context(fabric.connect())
+        yield Stream(registry, stack.enter_context(CutProxy(registry.port)), session, settings)
 
 
 def seen(out: Path) -> list[int]:
