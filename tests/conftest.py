@@ -25,7 +25,6 @@ from tests.support import tiers
 from tests.support.java import brief_jvms
 from tests.support.postgres import PostgresServer
 from tests.support.sampled import SOAK
-from tests.support.spark_cluster import with_workers
 from tests.support.workers import Groups
 
 if TYPE_CHECKING:
@@ -138,8 +137,7 @@ def spark() -> Iterator[SparkSession]:
     Tests that set SQL options do so on ``spark.newSession()``, which shares the rest.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", with_workers())  # of the JVM, which starts Python
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pyspark's modules, at import and start only
         from pyspark.sql import SparkSession
 

@@ -1,8 +1,7 @@
 """A standalone Spark cluster on loopback, from the jars that PySpark brings, without SSH.
 
-Two jobs: `with_workers`, for any Spark of a test, and `spark_cluster`, a master and two workers as
-processes of their own that end with the block. Each worker has an address of its own, as Spark
-starts no twin on the host of the first.
+One job: `spark_cluster`, a master and two workers as processes of their own that end with the
+block. Each worker has an address of its own, as Spark starts no twin on the host of the first.
 """
 
 from __future__ import annotations
@@ -23,12 +22,6 @@ from tests.support.wait import wait_until
 
 START_S = 120.0
 CLASSES = "org.apache.spark.deploy"
-
-
-def with_workers() -> str:
-    """The ``PYTHONPATH`` of a Spark whose workers are forked with what they need, see there."""
-    here = str(Path(__file__).with_name("spark_python"))
-    return os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
 
 
 @dataclass(frozen=True)
@@ -84,7 +77,6 @@ def spark_cluster(folder: Path) -> Iterator[SparkCluster]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": with_workers(),
         "SPARK_CONF_DIR": str(folder / "conf"),
     }
     (folder / "conf").mkdir()

@@ -15,7 +15,7 @@ from fabric.plan.sources import MemorySource
 from fabric.plan.walk import rewrite
 from tests.support.plans import random_plan, random_tables
 
-N_SETS = 3 if not os.environ.get("FABRIC_SOAK") else 120
+N_SETS = 6 if not os.environ.get("FABRIC_SOAK") else 120
 PLANS_A_SET = 5
 
 
