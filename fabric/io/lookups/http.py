@@ -1,10 +1,9 @@
 """Lookups over HTTP/1.1 that answer with JSON: `http`.
 
-One job: `HttpLookup`, and the client below it: requests of one GET each over connections that are
-kept open, with bounds for heads and bodies. Redirects are not followed, and nothing is compressed.
-A request that is cancelled closes its connection. What an answer means: 2xx is an answer, 404 says
-that the key is missing, 408, 425, 429 and 5xx, a body that is no JSON and an answer that is cut off
-may be mended by a retry, any other status not.
+One job: `HttpLookup`, and httpx's client as it uses it: requests of one GET each over connections
+that are kept open, with a bound for bodies. Redirects are not followed, and nothing is compressed.
+What an answer means: 2xx is an answer, 404 says that the key is missing, 408, 425, 429 and 5xx, a
+body that is no JSON and an answer that is cut off may be mended by a retry, any other status not.
 """
 
 from __future__ import annotations
@@ -14,17 +13,18 @@ import json
 import re
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fabric.errors import ConfigError, DataError, ExternalError
 from fabric.io.lookups.lookup import CACHE_ROWS, CACHE_S, Found, Key, Lookup, Missing
 from fabric.plan.faults import quoted
 
-HEAD_BYTES_MAX, BODY_BYTES_MAX = 64 << 10, 16 << 20
+BODY_BYTES_MAX = 16 << 20
 IDLE_MAX = 64
 """Connections of a task that are kept open though nobody uses them."""
 _AGAIN = frozenset({408, 425, 429})
+_PORTS = {"http": 80, "https": 443}
 _KEYS = "{keys}"
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -111,7 +111,7 @@ class HttpLookup(Lookup):
     async def close(self) -> None:
         """Close all connections."""
         if self._client is not None:
-            self._client.close()
+            await self._client.close()
 
     async def fetch(self, keys: Sequence[Key]) -> Mapping[Key, Found]:
         """One request for all keys, or one for each at the same time."""
@@ -151,8 +151,8 @@ class HttpLookup(Lookup):
 
     async def _ask(self, values: Mapping[str, str]) -> Any:
         assert self._client is not None, "it is open"
-        target = _FIELD.sub(lambda found: values[found[1]], self._client.target)
-        status, body = await self._client.get(target)
+        url = _FIELD.sub(lambda found: values[found[1]], self._url)
+        status, body = await self._client.get(url)
         place = _shown(self._url)
         if status == 404:
             return None
@@ -182,7 +182,11 @@ class HttpLookup(Lookup):
 
 def _checked_url(url: str, key: Iterable[str]) -> str:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii():
+    try:
+        is_address = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if parts.scheme not in ("http", "https") or not is_address or not url.isascii():
         raise ConfigError(
             f'{url!r} is not a valid URL of http; write: "https://host/items/{{{next(iter(key))}}}"'
         )
@@ -216,115 +220,47 @@ def _shown(url: str) -> str:
     return url.partition("?")[0]
 
 
-class _Connection(NamedTuple):
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-
 class HttpClient:
     """GET requests of one server; belongs to one event loop."""
 
     def __init__(self, url: str, headers: Mapping[str, str], ca_file: str | None) -> None:
-        parts = urlsplit(url)
-        self.target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._host = parts.hostname or ""
-        self._tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
-        self._port = parts.port or (443 if self._tls else 80)
-        lines = [f"{name}: {value}" for name, value in {"Host": parts.netloc, **headers}.items()]
-        self._head = "\r\n".join([*lines, "", ""]).encode("ascii")
-        self._idle: list[_Connection] = []
+        try:
+            import httpx
+        except ImportError as error:
+            raise ConfigError(
+                "lookups.http needs httpx here and on the agents; run: pip install "
+                "'flight-fabric[http]'"
+            ) from error
+        self._failures = (httpx.HTTPError, httpx.InvalidURL)
+        self._place = (
+            f"{httpx.URL(url).host}:{httpx.URL(url).port or _PORTS[url.partition(':')[0]]}"
+        )
+        self._client = httpx.AsyncClient(
+            headers={**headers, "Accept-Encoding": "identity"},
+            verify=ssl.create_default_context(cafile=ca_file),
+            timeout=None,  # an attempt has one
+            follow_redirects=False,
+            trust_env=False,  # no password of a .netrc goes anywhere
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_MAX),
+        )
 
-    async def get(self, target: str) -> tuple[int, bytes]:
+    async def get(self, url: str) -> tuple[int, bytes]:
         """Status and body; `ExternalError` when there is no whole answer."""
-        while self._idle:
-            kept = self._idle.pop()
-            if kept.reader.at_eof() or kept.writer.is_closing():
-                kept.writer.close()
-                continue
-            try:
-                return await self._exchange(kept, target)
-            except (OSError, asyncio.IncompleteReadError):
-                break  # the server closed it just now
+        body = bytearray()
         try:
-            reader, writer = await asyncio.open_connection(
-                self._host, self._port, ssl=self._tls, limit=HEAD_BYTES_MAX
-            )
-            return await self._exchange(_Connection(reader, writer), target)
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            text = "the answer was cut off" if isinstance(error, EOFError) else str(error)
-            raise ExternalError(f"{self._host}:{self._port} gave no answer: {text}") from error
+            async with self._client.stream("GET", url) as answer:
+                _check_size(int(answer.headers.get("content-length", 0)))
+                async for piece in answer.aiter_raw():
+                    body += piece
+                    _check_size(len(body))
+                return answer.status_code, bytes(body)
+        except self._failures as error:
+            why = str(error) or type(error).__name__
+            raise ExternalError(f"{self._place} gave no answer: {why}") from error
 
-    def close(self) -> None:
-        """Let go of connections that nobody uses."""
-        while self._idle:
-            self._idle.pop().writer.close()
-
-    async def _exchange(self, used: _Connection, target: str) -> tuple[int, bytes]:
-        is_whole = False
-        try:
-            used.writer.write(f"GET {target} HTTP/1.1\r\n".encode("ascii") + self._head)
-            await used.writer.drain()
-            status, headers = _parsed(await used.reader.readuntil(b"\r\n\r\n"))
-            body, stays = await _body(used.reader, status, headers)
-            is_whole = stays and headers.get("connection", "").lower() != "close"
-            return status, body
-        finally:
-            if is_whole and len(self._idle) < IDLE_MAX:
-                self._idle.append(used)
-            else:
-                used.writer.close()
-
-
-def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
-    first, *lines = head.decode("latin-1").split("\r\n")
-    found = re.fullmatch(r"HTTP/1\.[01] (\d{3})(?: .*)?", first)
-    if found is None:
-        raise ExternalError(f"what answered does not speak HTTP/1.1: {first[:60]!r}")
-    headers = {}
-    for line in filter(None, lines):
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    if first.startswith("HTTP/1.0"):
-        headers["connection"] = "close"
-    return int(found[1]), headers
-
-
-async def _body(
-    reader: asyncio.StreamReader, status: int, headers: Mapping[str, str]
-) -> tuple[bytes, bool]:
-    """The body, and whether the connection is at the begin of the next answer."""
-    if status in (204, 304) or status < 200:
-        return b"", status >= 200
-    if "chunked" in headers.get("transfer-encoding", "").lower():
-        return await _chunks(reader), True
-    length = headers.get("content-length")
-    if length is None:
-        body = await reader.read(BODY_BYTES_MAX + 1)
-        while not reader.at_eof() and len(body) <= BODY_BYTES_MAX:
-            body += await reader.read(BODY_BYTES_MAX + 1 - len(body))
-        _check_size(len(body))
-        return body, False
-    if not length.isdecimal():
-        raise ExternalError(f"what answered has a content-length of {length[:20]!r}")
-    _check_size(int(length))
-    return await reader.readexactly(int(length)), True
-
-
-async def _chunks(reader: asyncio.StreamReader) -> bytes:
-    body = bytearray()
-    while True:
-        line = (await reader.readuntil(b"\r\n")).split(b";")[0].strip()
-        if not re.fullmatch(rb"[0-9A-Fa-f]{1,8}", line):
-            raise ExternalError(f"what answered has a chunk of {line[:20]!r} bytes")
-        size = int(line, 16)
-        _check_size(len(body) + size)
-        body += await reader.readexactly(size)
-        if size:
-            await reader.readexactly(2)
-            continue
-        while await reader.readuntil(b"\r\n") != b"\r\n":
-            pass  # trailers
-        return bytes(body)
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._client.aclose()
 
 
 def _check_size(n_bytes: int) -> None:

@@ -99,14 +99,16 @@ BAD: dict[str, tuple[Answer, type[FabricError] | int, str]] = {
     "html": (lambda h, _: h.raw(200, b"<html>"), ExternalError, "what is no JSON: '<html>'"),
     "other": (lambda h, _: h.put(200, {"b": 1}), DataError, 'an object without "a.city"'),
     "list": (lambda h, _: h.put(200, [1]), DataError, 'an object without "a.city"'),
-    "cut": (cut, ExternalError, "the answer was cut off"),
+    "cut": (cut, ExternalError, "gave no answer: peer closed connection without"),
     "large": (lambda h, _: h.raw(200, b"", 1 << 40), DataError, "more than 16 MiB"),
-    "length": (says(b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n"), ExternalError, "'-5'"),
+    "length": (says(b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n"), ExternalError,
+               "gave no answer: bad Content-Length"),
     "chunk": (says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), ExternalError,
-              "chunk of b'zz'"),
-    "smtp": (says(b"220 mail.example ESMTP\r\n\r\n"), ExternalError, "does not speak HTTP"),
+              "gave no answer: illegal chunk header"),
+    "smtp": (says(b"220 mail.example ESMTP\r\n\r\n"), ExternalError,
+             "gave no answer: illegal status line"),
     "head": (says(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000), ExternalError, "gave no answer"),
-    "silent": (says(b""), ExternalError, "the answer was cut off"),
+    "silent": (says(b""), ExternalError, "gave no answer: Server disconnected"),
 }  # fmt: skip
 
 
@@ -234,6 +236,7 @@ def test_nobody_listens() -> None:
     ("make", "text"),
     [
         (lambda: lookups.http("ftp://h/{id}", key="id", columns=["a"]), "not a valid URL of http"),
+        (lambda: lookups.http("http://h:x/{id}", key="id", columns=["a"]), "is not a valid URL"),
         (lambda: lookups.http("http://u:pw@h/{id}", key="id", columns=["a"]), "no user"),
         (lambda: lookups.http("http://{id}/", key="id", columns=["a"]), "no column before"),
         (lambda: lookups.http("http://h/x", key="id", columns=["a"]), r"needs \{id\}, each once"),
