@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fabric.agent.stream_tasks import sources
+from fabric.agent.stream_tasks import setup
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.source import SourceWatermarks
 from fabric.operators.streams import watermark
@@ -76,7 +76,7 @@ def test_a_split_that_is_far_ahead_waits_for_one_of_another_agent(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     race = Race()
-    monkeypatch.setattr(sources, "ROWS_MAX", ROWS_A_POLL)
+    monkeypatch.setattr(setup, "ROWS_MAX", ROWS_A_POLL)
     monkeypatch.setattr(watermark, "SourceWatermarks", watched(race))
     for name, step in STEP_US.items():
         times = pa.array(START_US + step * np.arange(N_ROWS), pa.timestamp("us"))
