@@ -6,10 +6,8 @@ is what would have been without faults: each row once, with its answer (F1).
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import nullcontext
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +19,7 @@ from fabric.io.readers import generator
 from fabric.plan.nodes import Node, Sink, Union
 from fabric.plan.targets import StreamFileTarget
 from tests.faults.test_streams import PATIENCE_S, RESTORING, RETURNS, followed_by
+from tests.integration.test_map_async import ANSWER, Service, doubled
 from tests.support.compare import unlike
 from tests.support.faults import wait_hit
 from tests.support.local import local_fabric
@@ -39,24 +38,6 @@ FIRST = [(name, nth) for name, times in POINTS.items() for nth in times]
 CASES = [(*each, RETURNS[n % len(RETURNS)]) for n, each in enumerate(FIRST)]
 
 
-class Service:
-    """Answers by the row and the number of the attempt, which a new process counts anew."""
-
-    def __init__(self) -> None:
-        self._attempts: dict[Any, int] = {}
-
-    async def __call__(self, row: dict[str, Any]) -> dict[str, int]:
-        key = row["split"], row["row"]
-        self._attempts[key] = self._attempts.get(key, 0) + 1
-        rng = Random(f"{key} {self._attempts[key]}")
-        if rng.random() < 0.05:
-            await asyncio.sleep(3600)
-        await asyncio.sleep(rng.random() * 0.02)
-        if rng.random() < 0.05:
-            raise ConnectionResetError("the service has no time")
-        return {"answer": 3 * row["row"] + row["split"]}
-
-
 class AskingOrdeal(StreamOrdeal):
     """Rows with answers, in order and as they come, and windows over these."""
 
@@ -66,12 +47,13 @@ class AskingOrdeal(StreamOrdeal):
             "keep": ["split", "row", "key", "ts"], "capacity": 200, "timeout": "400 ms",
             "retry": 50, "backoff": "5 ms",
         }  # fmt: skip
-        asked = rows.map_async(Service(), {"answer": "int64"}, ordered=False, **settings)
-        in_order = rows.map_async(Service(), {"answer": "int64"}, **settings)
+        service = Service(0.02, refuses=True)
+        asked = rows.map_async(service, ANSWER, ordered=False, **settings)
+        in_order = rows.map_async(service, ANSWER, **settings)
         windows = asked.group_by("key").window("250 ms", late="side")
-        counts = windows.agg(n=fabric.count(), answers=fabric.sum("answer"))
+        counts = windows.agg(n=fabric.count(), answers=fabric.sum("twice"))
         return Union((
-            Sink(in_order.select("split", "row", "answer").plan.root, self._target("rows")),
+            Sink(in_order.select("split", "row", "twice").plan.root, self._target("rows")),
             Sink(counts.plan.root, self._target("windows")),
             Sink(counts.side_output("late").plan.root, self._target("late")),
         ))  # fmt: skip
@@ -86,12 +68,11 @@ class AskingOrdeal(StreamOrdeal):
         table = pa.concat_tables(
             [generator.rows(made, i, 0, n, START_US) for i, n in enumerate(n_rows)]
         )
-        answers = pc.add(pc.multiply(table["row"], 3), table["split"].cast(pa.int64()))
-        expected = table.select(["split", "row"]).append_column("answer", answers)
+        expected = doubled(table)
         assert unlike(self._read("rows"), expected) == ""
         windows = self._read("windows")
         assert pc.sum(windows["n"]).as_py() == made.n_rows
-        assert pc.sum(windows["answers"]).as_py() == pc.sum(answers).as_py()
+        assert pc.sum(windows["answers"]).as_py() == pc.sum(expected["twice"]).as_py()
         assert self._read("late").num_rows == 0
 
     def check_order(self) -> None:

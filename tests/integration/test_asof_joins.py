@@ -12,7 +12,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 import fabric
@@ -29,6 +28,7 @@ from tests.integration.test_stream_joins import (
     found,
     generated,
     lone,
+    replayed,
     stream,
 )
 from tests.support.changes import settled
@@ -159,12 +159,9 @@ def test_late_rows_are_told_or_read(lone: Session) -> None:
 
 
 def test_on_two_agents(session: Session, lone: Session, tmp_path: Path) -> None:
-    frames = []
-    for time, rows in (("ts", ORDERS), ("since", PRICES)):
-        pq.write_table(rows, tmp_path / f"{time}.parquet")
-        table = session.read_parquet(tmp_path / f"{time}.parquet")
-        frames.append(streams.replay(table, time).with_watermark(time, "1 second"))
-    orders, versions = frames
+    orders, versions = replayed(session, tmp_path, {"ts": ORDERS, "since": PRICES})
+    orders = orders.with_watermark("ts", "1 second")
+    versions = versions.with_watermark("since", "1 second")
     near = {"left_on": "ts", "right_on": "since", "by": "k"}
     orders.join_temporal(versions, on="k").write_stream(tmp_path / "t", parallelism=2).wait(120)
     orders.join_asof(versions, **AS_OF[3], **near).write_stream(tmp_path / "n").wait(120)

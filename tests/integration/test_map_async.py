@@ -57,9 +57,11 @@ def expected() -> pa.Table:
 
 
 class Service:
-    """Delays, reorders, and loses one answer in twenty, by the row and the attempt."""
+    """Delays, reorders, and loses one answer in twenty, by the row and the attempt, which a new
+    process counts anew; with `refuses` it refuses as many as well."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_s: float = 0.004, *, refuses: bool = False) -> None:
+        self._longest_s, self._refuses = longest_s, refuses
         self._attempts: dict[Any, int] = {}
 
     async def __call__(self, row: dict[str, Any]) -> dict[str, int]:
@@ -68,7 +70,9 @@ class Service:
         rng = Random(f"{key} {self._attempts[key]}")
         if rng.random() < 0.05:
             await asyncio.sleep(3600)
-        await asyncio.sleep(rng.random() * 0.004)
+        await asyncio.sleep(rng.random() * self._longest_s)
+        if self._refuses and rng.random() < 0.05:
+            raise ConnectionResetError("the service has no time")
         return {"twice": 2 * row["row"]}
 
 

@@ -202,13 +202,20 @@ def test_windows_over_pairs(lone: Session) -> None:
     assert found(counts.select("k", "window_start", "n")) == answer(expected)
 
 
+def replayed(session: Session, folder: Path, rows: dict[str, pa.Table]) -> list[DataFrame]:
+    """Streams of tables by their columns of times, from files that all agents can read."""
+    for time, table in rows.items():
+        pq.write_table(table, folder / f"{time}.parquet")
+    return [streams.replay(session.read_parquet(folder / f"{time}.parquet"), time) for time in rows]
+
+
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_on_two_agents(session: Session, tmp_path: Path, how: Any) -> None:
-    frames = []
-    for time, rows in (("ts", ORDERS), ("seen", CLICKS)):
-        pq.write_table(rows, tmp_path / f"{time}.parquet")
-        table = session.read_parquet(tmp_path / f"{time}.parquet")
-        frames.append(streams.replay(table, time).with_watermark(time, "1 second"))
+    rows = {"ts": ORDERS, "seen": CLICKS}
+    frames = [
+        frame.with_watermark(time, "1 second")
+        for time, frame in zip(rows, replayed(session, tmp_path, rows), strict=True)
+    ]
     orders, clicks = frames
     mine, theirs = (frame.assign_windows("2 seconds") for frame in frames)
     same = mine.join(theirs, on=["k", "window_start", "window_end"], how=how)

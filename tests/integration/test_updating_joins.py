@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import fabric
-from fabric import DataFrame, Session, col, count, streams
+from fabric import DataFrame, Session, col, count
 from fabric.errors import PlanError
 from fabric.plan.stream_facts import stream_of
 from tests.integration.test_stream_joins import (
@@ -23,6 +22,7 @@ from tests.integration.test_stream_joins import (
     generated,
     joined,
     lone,
+    replayed,
 )
 from tests.support.changes import Settled
 from tests.support.held import held
@@ -68,10 +68,7 @@ def test_results_that_change_meet_and_are_told_apart_by_their_key(lone: Session)
 
 
 def test_on_two_agents(session: Session, tmp_path: Path) -> None:
-    frames = []
-    for time, rows in (("ts", ORDERS), ("seen", CLICKS)):
-        pq.write_table(rows, tmp_path / f"{time}.parquet")
-        frames.append(streams.replay(session.read_parquet(tmp_path / f"{time}.parquet"), time))
+    frames = replayed(session, tmp_path, {"ts": ORDERS, "seen": CLICKS})
     rare = [frame.filter(col(name) % 5 == 0) for frame, name in zip(frames, "vw", strict=True)]
     pairs = rare[0].join(rare[1].with_columns(k=col("k").cast("int32"), replace=True), on="k",
                          how="full", ttl="1 day")  # fmt: skip

@@ -167,6 +167,19 @@ class TwoStreams(Node):
             return [f"{both}={keys[0]}"]
         return [f"{left}={keys[0]}", f"{right}={keys[1]}"]
 
+    def all_pairs(self, how: StreamJoinHow, condition: Expr | None) -> Join:
+        """The join of two inputs with an end that has the same keys, and columns."""
+        return Join(
+            self.left, self.right, self.left_keys, self.right_keys, how, self.suffix,
+            condition=condition, path=self.path,
+        )  # fmt: skip
+
+    def pairs_text(self, how: StreamJoinHow, condition: Expr | None) -> list[str]:
+        """The arguments of such a join, and `rest_text`, where they are not the default."""
+        parts = [f'how="{how}"'] if how != "inner" else []
+        parts += [] if condition is None else [f"where={expr_text(condition)}"]
+        return parts + self.rest_text()
+
     def rest_text(self) -> list[str]:
         """The arguments that all joins of two streams have, where they are not the default."""
         rest = [f"suffix={quoted(self.suffix)}"] if self.suffix != "_right" else []
@@ -200,10 +213,7 @@ class StreamJoin(TwoStreams):
     @property
     def as_join(self) -> Join:
         """See `TwoStreams`."""
-        return Join(
-            self.left, self.right, self.left_keys, self.right_keys, self.how, self.suffix,
-            condition=self.condition, path=self.path,
-        )  # fmt: skip
+        return self.all_pairs(self.how, self.condition)
 
     def with_left_earlier(self, us: int) -> StreamJoin:
         """See `TwoStreams`."""
@@ -221,9 +231,7 @@ class StreamJoin(TwoStreams):
 
     def text(self) -> str:
         """``.join_interval(other, "ts", (col("ts") …), by="id")``; `join` by ends of windows."""
-        rest = [f'how="{self.how}"'] if self.how != "inner" else []
-        rest += [] if self.condition is None else [f"where={expr_text(self.condition)}"]
-        rest += self.rest_text()
+        rest = self.pairs_text(self.how, self.condition)
         if self._is_by_keys():
             by = self.keys_text("on", "left_on", "right_on")
             return f".join({', '.join(['other', *by, *rest])})"

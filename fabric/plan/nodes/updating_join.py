@@ -16,7 +16,6 @@ from fabric.plan.node import Columns
 from fabric.plan.nodes.groups import Late
 from fabric.plan.nodes.join import Join, join_columns
 from fabric.plan.nodes.stream_join import StreamJoinHow, TwoStreams
-from fabric.plan.python import expr_text
 from fabric.plan.stream import KIND, Stream
 
 
@@ -51,10 +50,7 @@ class UpdatingJoin(TwoStreams):
     @property
     def as_join(self) -> Join:
         """See `TwoStreams`."""
-        return Join(
-            self.left, self.right, self.left_keys, self.right_keys, self.how, self.suffix,
-            condition=self.condition, path=self.path,
-        )  # fmt: skip
+        return self.all_pairs(self.how, self.condition)
 
     def with_left_earlier(self, us: int) -> UpdatingJoin:
         """Itself: it does not go by times."""
@@ -106,7 +102,6 @@ class UpdatingJoin(TwoStreams):
     def text(self) -> str:
         """``.join(other, on="id", ttl="1 day")``."""
         parts = ["other", *self.keys_text("on", "left_on", "right_on")]
-        parts += [f'how="{self.how}"'] if self.how != "inner" else []
-        parts += [] if self.condition is None else [f"where={expr_text(self.condition)}"]
-        parts += [*self.rest_text(), f"ttl={lengths_text(self.ttl_us)}"]
+        parts += self.pairs_text(self.how, self.condition)
+        parts.append(f"ttl={lengths_text(self.ttl_us)}")
         return f".join({', '.join(parts)})"

@@ -1,7 +1,6 @@
 """The nearest rows of another stream, against DuckDB's answer to the same question."""
 
 from dataclasses import replace
-from itertools import groupby
 
 import duckdb
 import numpy as np
@@ -20,7 +19,14 @@ from fabric.plan.nodes import AsofJoin, StageInput
 from fabric.plan.schema import schema_of
 from fabric.plan.stream import WATERMARK
 from fabric.testing.operators import Kept, Rows, check_operator
-from tests.operators.streams.test_stream_join import EXAMPLES, drained, splits, steps, timed
+from tests.operators.streams.test_stream_join import (
+    EXAMPLES,
+    came_and_out,
+    drained,
+    splits,
+    steps,
+    timed,
+)
 from tests.support.changes import settled
 
 US = pa.timestamp("us", "UTC")
@@ -91,24 +97,11 @@ def test_any_interleaving_of_splits_gives_duckdbs_rows(rows, kind, exact):
     names = {side: sorted({f"s{n}" for s, n, *_ in rows if s == side}) for side in (LEFT, RIGHT)}
     node = node_of(kind, exact, [timed(LEFT, SCHEMAS), timed(RIGHT, SCHEMAS)])
     chain = build_chain(node, splits=names)
-    out, came, before = [], ([], []), 0
-
-    def take(found):
-        for batch in drained(chain, found):
-            out.append(batch)
-            assert min(batch.column("ts").cast(pa.int64()).to_pylist()) >= before
-
-    for (side, split), part in groupby(rows, lambda row: row[:2]):
-        batch = batch_of(side, [row[2:] for row in part])
-        came[side].append(batch)
-        chain.on_split(side, f"s{split}")
-        before = chain.watermarks[""]
-        take(chain.on_batch(side, batch))
-    for side in (LEFT, RIGHT):
-        before = chain.watermarks[""]
-        take(chain.on_end(side))
-    assert settled(out) == answer(*came, node)
-    assert all(batch.schema.equals(schema_of(node)) for batch in out)
+    came, out = came_and_out(chain, rows, batch_of)
+    for batch, before, _ in out:
+        assert batch.schema.equals(schema_of(node))
+        assert min(batch.column("ts").cast(pa.int64()).to_pylist()) >= before
+    assert settled([batch for batch, *_ in out]) == answer(*came, node)
     assert set(chain.counts()[""].values()) == {0}
     chain.close()
 

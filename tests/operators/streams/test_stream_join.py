@@ -93,6 +93,26 @@ def drained(operator, found):
     return found
 
 
+def came_and_out(chain, rows, batch_of):
+    """The batches that came in on each side; those that came out, with the watermark before what
+    brought them and the one after."""
+    came, out = ([], []), []
+
+    def take(before, found):
+        out.extend((batch, before, chain.watermarks[""]) for batch in drained(chain, found))
+
+    for (side, split), part in groupby(rows, lambda row: row[:2]):
+        batch = batch_of(side, [row[2:] for row in part])
+        came[side].append(batch)
+        chain.on_split(side, f"s{split}")
+        before = chain.watermarks[""]
+        take(before, chain.on_batch(side, batch))
+    for side in (LEFT, RIGHT):
+        before = chain.watermarks[""]
+        take(before, chain.on_end(side))
+    return came, out
+
+
 @st.composite
 def splits(draw):
     """1 to 4 splits, each of a side with rows at most `BOUND_US` behind, in any interleaving."""
@@ -124,27 +144,13 @@ def test_any_interleaving_of_splits_gives_duckdbs_rows(rows, bounds, how, where)
     names = {side: sorted({f"s{n}" for s, n, *_ in rows if s == side}) for side in (LEFT, RIGHT)}
     node = node_of(how, bounds, [timed(LEFT), timed(RIGHT)], where)
     chain = build_chain(node, splits=names)
-    out, came = [], ([], [])
     time = {"right": "at", "full": None}.get(how, "ts")
-
-    def take(found):
-        for batch in drained(chain, found):
-            out.append(batch)
-            reached = chain.watermarks[""]
-            if time is not None and batch.num_rows and reached > BEGINNING + 1:
-                assert min(batch.column(time).cast(pa.int64()).to_pylist()) >= before
-
-    for (side, split), part in groupby(rows, lambda row: row[:2]):
-        batch = batch_of(side, [row[2:] for row in part])
-        came[side].append(batch)
-        chain.on_split(side, f"s{split}")
-        before = chain.watermarks[""]
-        take(chain.on_batch(side, batch))
-    for side in (LEFT, RIGHT):
-        before = chain.watermarks[""]
-        take(chain.on_end(side))
-    assert settled(out) == answer(*came, how, bounds, where)
-    assert all(batch.schema.equals(schema_of(node)) for batch in out)
+    came, out = came_and_out(chain, rows, batch_of)
+    for batch, before, reached in out:
+        assert batch.schema.equals(schema_of(node))
+        if time is not None and batch.num_rows and reached > BEGINNING + 1:
+            assert min(batch.column(time).cast(pa.int64()).to_pylist()) >= before
+    assert settled([batch for batch, *_ in out]) == answer(*came, how, bounds, where)
     counts = chain.counts()[""]
     assert counts["late_left"] == counts["late_right"] == 0
     chain.close()
