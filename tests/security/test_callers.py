@@ -149,7 +149,10 @@ def test_refused_calls_are_in_the_log(served: Any) -> None:
         assert token not in str(fields)
         served.logged.clear()
     headers = {"Authorization": f"Bearer {served.token('read', 'eve')}"}
-    assert httpx.post(f"{served.url}/api/v1/agents/a/drain", headers=headers).status_code == 403
+    assert (
+        httpx.post(f"{served.url}/api/v1/agents/a/drain", headers=headers, timeout=60.0).status_code
+        == 403
+    )
     ((_, fields),) = served.logged
     assert fields["method"] == "POST /api/v1/agents/a/drain"
     assert fields["who"].startswith("eve from 127.0.0.1:")

@@ -80,7 +80,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
 
 def test_the_cookie_is_a_session_and_never_the_token(served: Any) -> None:
     url, token = served.urls[0], served.token("submit")
-    with httpx.Client(base_url=url) as browser:
+    with httpx.Client(base_url=url, timeout=60.0) as browser:
         answer = browser.post("/login", data={"token": token})
         cookie = answer.headers["set-cookie"]
         assert "HttpOnly" in cookie
@@ -92,16 +92,18 @@ def test_the_cookie_is_a_session_and_never_the_token(served: Any) -> None:
         assert browser.get("/jobs").status_code == 200
         for scheme in ("Bearer", "Basic"):  # it opens nothing but pages
             headers = {"Authorization": f"{scheme} {session}"}
-            assert httpx.get(f"{url}/api/v1/jobs", headers=headers).status_code == 401
+            assert httpx.get(f"{url}/api/v1/jobs", headers=headers, timeout=60.0).status_code == 401
         assert browser.get("/api/v1/jobs").status_code == 401
         # the token is no session, on whatever name
         for jar in ({name: token}, {"fabric_token": token}):
-            assert httpx.get(f"{url}/jobs", cookies=jar).headers["location"] == "/login"
+            assert (
+                httpx.get(f"{url}/jobs", cookies=jar, timeout=60.0).headers["location"] == "/login"
+            )
 
 
 def test_a_session_is_of_one_port(served: Any) -> None:
     first, second = served.urls
-    with httpx.Client() as browser:  # one jar for all ports, as browsers have
+    with httpx.Client(timeout=60.0) as browser:  # one jar for all ports, as browsers have
         for url in (first, second):
             browser.post(f"{url}/login", data={"token": served.token("submit")})
         assert len(browser.cookies) == 2
@@ -113,11 +115,11 @@ def test_a_session_is_of_one_port(served: Any) -> None:
 
 
 def test_after_the_logout_the_cookie_is_worth_nothing(served: Any) -> None:
-    with httpx.Client(base_url=served.urls[0]) as browser:
+    with httpx.Client(base_url=served.urls[0], timeout=60.0) as browser:
         browser.post("/login", data={"token": served.token("submit")})
         kept = dict(browser.cookies)
         browser.post("/logout")
-        assert httpx.get(f"{served.urls[0]}/jobs", cookies=kept).status_code == 303
+        assert httpx.get(f"{served.urls[0]}/jobs", cookies=kept, timeout=60.0).status_code == 303
 
 
 def test_by_tls_the_cookie_is_for_tls_alone(served: Any) -> None:
@@ -128,6 +130,6 @@ def test_by_tls_the_cookie_is_for_tls_alone(served: Any) -> None:
     url = server.start()
     trusted = ssl.create_default_context(cafile=str(tls / "ours.pem"))
     data = {"token": served.token("read")}
-    answer = httpx.post(f"{url}/login", data=data, verify=trusted)
+    answer = httpx.post(f"{url}/login", data=data, verify=trusted, timeout=60.0)
     assert "; Secure" in answer.headers["set-cookie"]
     server.stop()

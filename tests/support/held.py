@@ -38,7 +38,9 @@ def held(path: Path, share: float = SHARE) -> Iterator[None]:
     ```
     """
     install(path)
-    path.write_text(str(share), encoding="ascii")
+    whole = path.with_suffix(".part")
+    whole.write_text(str(share), encoding="ascii")
+    whole.rename(path)
     try:
         yield
     finally:
@@ -50,9 +52,9 @@ def install(path: Path) -> None:
     waiting = WeakSet[MadeCursor]()
 
     def read(self: MadeCursor, rows_max: int) -> pa.RecordBatch | Later | None:
-        if self._end is not None and path.exists():
+        if self._end is not None and (share := _share(path)) is not None:
             waiting.add(self)
-            left = int(self._end * float(path.read_text(encoding="ascii") or SHARE)) - self._row
+            left = int(self._end * share) - self._row
             if left <= 0:
                 return Later(_ASK_S)
             rows_max = min(rows_max, left)
@@ -61,3 +63,11 @@ def install(path: Path) -> None:
         return _READ(self, rows_max)
 
     MadeCursor.read = read  # type: ignore[method-assign]
+
+
+def _share(path: Path) -> float | None:
+    """What `held` wrote; None without it, which may go while it is looked for."""
+    try:
+        return float(path.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return None

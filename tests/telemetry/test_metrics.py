@@ -233,7 +233,7 @@ def test_a_real_fabric() -> None:
             told = read(urls.coordinator)
             assert told["fabric_jobs_completed_total", ()] == 1
             assert sum(n for key, n in told.items() if key[0] == "fabric_agents") == 1
-            answer = httpx.get(f"{urls.rest}/metrics")
+            answer = httpx.get(f"{urls.rest}/metrics", timeout=60.0)
             assert (answer.status_code, answer.headers["location"]) == (307, urls.coordinator)
             job.release()
             wait_until(lambda: not any(key[0].startswith("records") for key in read(urls.agent)))

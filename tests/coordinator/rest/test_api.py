@@ -140,20 +140,20 @@ def test_every_call_needs_its_token(served: Any, method: str, path: str, scope: 
     expired = {"Authorization": f"Bearer {served.token(scope, -3600.0)}"}
     for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eA=="}, cookie,
                     expired):  # fmt: skip
-        answer = httpx.request(method, url, headers=headers)
+        answer = httpx.request(method, url, headers=headers, timeout=60.0)
         problem(answer, 401)
         assert answer.headers["www-authenticate"] == "Bearer"
     if scope == "submit":
         headers = {"Authorization": f"Bearer {served.token('write')}"}
         assert "needs a token of scope 'submit'" in problem(
-            httpx.request(method, url, headers=headers), 403
+            httpx.request(method, url, headers=headers, timeout=60.0), 403
         )
     headers = {"Authorization": f"Bearer {served.token(scope)}"}
-    assert httpx.request(method, url, headers=headers).status_code not in (401, 403)
+    assert httpx.request(method, url, headers=headers, timeout=60.0).status_code not in (401, 403)
 
 
 def test_openapi_tells_all_of_it(served: Any) -> None:
-    told = httpx.get(f"{served.url}/openapi.json").json()
+    told = httpx.get(f"{served.url}/openapi.json", timeout=60.0).json()
     for method, path, _ in CALLS:
         place = path.replace("/agents/x", "/agents/{agent_id}").replace("/jobs/x", "/jobs/{job_id}")
         place = place.replace("/savepoints/x", "/savepoints/{name}")
@@ -165,10 +165,10 @@ def test_openapi_tells_all_of_it(served: Any) -> None:
 
 def test_health_needs_no_token(served: Any) -> None:
     for path in ("/healthz", "/readyz"):
-        assert httpx.get(served.url + path).json()["status"] == "ok"
-    assert "--metrics-port" in problem(httpx.get(f"{served.url}/metrics"), 404)
+        assert httpx.get(served.url + path, timeout=60.0).json()["status"] == "ok"
+    assert "--metrics-port" in problem(httpx.get(f"{served.url}/metrics", timeout=60.0), 404)
     served.runtime.close()
-    assert "was stopped" in problem(httpx.get(f"{served.url}/readyz"), 503)
+    assert "was stopped" in problem(httpx.get(f"{served.url}/readyz", timeout=60.0), 503)
 
 
 def test_a_coordinator_that_does_not_lead_is_alive_and_not_ready(served: Any) -> None:
@@ -177,11 +177,11 @@ def test_a_coordinator_that_does_not_lead_is_alive_and_not_ready(served: Any) ->
     server = RestServer(parts, Front(Standby(lambda: "10.0.0.7:6123")), PlanPool())
     url = server.start()
     headers = {"Authorization": f"Bearer {served.token('read')}"}
-    assert httpx.get(f"{url}/healthz").json() == {"status": "standby"}
+    assert httpx.get(f"{url}/healthz", timeout=60.0).json() == {"status": "standby"}
     for path in ("/readyz", "/api/v1/jobs", "/api/v1/jobs/x", "/api/v1/agents"):
-        answer = httpx.get(url + path, headers=headers)
+        answer = httpx.get(url + path, headers=headers, timeout=60.0)
         assert "the leader is at 10.0.0.7:6123" in problem(answer, 503)
-    with httpx.Client(base_url=url, follow_redirects=True) as browser:
+    with httpx.Client(base_url=url, follow_redirects=True, timeout=60.0) as browser:
         page = browser.post("/login", data={"token": served.token("read")})
     assert (page.status_code, "the leader is at 10.0.0.7:6123" in page.text) == (503, True)
     server.stop()

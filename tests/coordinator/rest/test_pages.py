@@ -83,10 +83,10 @@ def job_id(served: Any, agents: Any, submit: Any) -> str:
 def test_without_a_token_there_is_only_the_door(served: Any, browser: httpx.Client) -> None:
     for path in ("/jobs", "/jobs/x", "/agents"):
         for headers in ({}, {"Cookie": "fabric_session=nope"}):
-            answer = httpx.get(served.url + path, headers=headers)
+            answer = httpx.get(served.url + path, headers=headers, timeout=60.0)
             assert (answer.status_code, answer.headers["location"]) == (303, "/login")
-    assert "Log in" in text_of(httpx.get(f"{served.url}/login"))
-    wrong = httpx.post(f"{served.url}/login", data={"token": EVIL})
+    assert "Log in" in text_of(httpx.get(f"{served.url}/login", timeout=60.0))
+    wrong = httpx.post(f"{served.url}/login", data={"token": EVIL}, timeout=60.0)
     assert wrong.status_code == 401
     assert "not one of this fabric" in text_of(wrong)
     assert "set-cookie" not in wrong.headers
@@ -142,7 +142,7 @@ def test_agents_and_the_description(browser: httpx.Client, agents: Any, served: 
     page = text_of(browser.get("/docs"))
     assert "GET /api/v1/jobs List jobs, newest first" in page
     assert f"cat {served.home}/token" in page
-    assert str(served.home) not in text_of(httpx.get(browser.base_url.join("/docs")))
+    assert str(served.home) not in text_of(httpx.get(browser.base_url.join("/docs"), timeout=60.0))
     style = browser.get("/style.css")
     assert style.headers["content-type"].startswith("text/css")
 
@@ -161,7 +161,7 @@ def test_forms_of_other_sites_change_nothing(
         answer = browser.post(f"/jobs/{job_id}/release", data={"word": word})
         assert answer.status_code == 401
         assert "not of this fabric's pages" in text_of(answer)
-    with httpx.Client(base_url=served.url) as reader:
+    with httpx.Client(base_url=served.url, timeout=60.0) as reader:
         reader.post("/login", data={"token": served.token("read")})
         word = word_of(reader.get(f"/jobs/{job_id}"))
         assert reader.post(f"/jobs/{job_id}/release", data={"word": word}).status_code == 403
