@@ -9,5 +9,6 @@ orders.map_async(prices, {"price": "float64"}, keep=orders.columns, retry=3)
 from fabric.io.lookups.http import http
 from fabric.io.lookups.lookup import Lookup
 from fabric.io.lookups.postgres import postgres
+from fabric.io.lookups.redis import redis
 
-__all__ = ["Lookup", "http", "postgres"]
+__all__ = ["Lookup", "http", "postgres", "redis"]

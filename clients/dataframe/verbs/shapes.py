@@ -99,7 +99,8 @@ class ShapeVerbs(Verbs):
         function
             ``async def f(row)``: takes a row as a dict, and gives a dict with the columns of
             `schema`, a list of such dicts, or None for no row. Or an object with such a
-            ``__call__``; each task has its own, and awaits its ``open()`` and ``close()``.
+            ``__call__``; each task has its own, calls its ``fit(schema)`` if there is one, and
+            awaits its ``open()`` and ``close()``.
         schema
             The columns of answers: ``{"name": "type"}`` or a ``pa.Schema``.
         keep

@@ -17,7 +17,16 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fabric.errors import ConfigError, DataError, ExternalError
-from fabric.io.lookups.lookup import CACHE_ROWS, CACHE_S, Found, Key, Lookup, Missing
+from fabric.io.lookups.lookup import (
+    CACHE_ROWS,
+    CACHE_S,
+    Found,
+    Key,
+    Lookup,
+    Missing,
+    at_path,
+    fields_of,
+)
 from fabric.plan.faults import quoted
 
 BODY_BYTES_MAX = 16 << 20
@@ -90,10 +99,7 @@ class HttpLookup(Lookup):
         missing: Missing, ca_file: str | None,
     ) -> None:  # fmt: skip
         super().__init__(key, cache_rows=cache_rows, cache_s=cache_s, missing=missing)
-        fields = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
-        self._fields = {name: path.split(".") for name, path in fields.items()}
-        if not self._fields:
-            raise ConfigError('a lookup needs the columns of an answer: columns=["price"]')
+        self._fields = fields_of(columns)
         self._url, self._is_bulk = _checked_url(url, self.key), _KEYS in url
         self._match = match or self.key[0]
         self._headers = {**_checked_headers(headers), "Accept": "application/json"}
@@ -167,17 +173,7 @@ class HttpLookup(Lookup):
             raise ExternalError(f"{place} gave what is no JSON: {begin!r}") from None
 
     def _row(self, given: Any) -> dict[str, Any]:
-        row = {}
-        for name, path in self._fields.items():
-            value = given
-            for part in path:
-                if not isinstance(value, Mapping) or part not in value:
-                    raise DataError(
-                        f"{_shown(self._url)} gave an object without {quoted('.'.join(path))}"
-                    )
-                value = value[part]
-            row[name] = value
-        return row
+        return at_path(given, self._fields, _shown(self._url))
 
 
 def _checked_url(url: str, key: Iterable[str]) -> str:

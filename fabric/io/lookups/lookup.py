@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from fabric.errors import DataError, ExternalError, PlanError
+from fabric.errors import ConfigError, DataError, ExternalError, PlanError
 from fabric.plan.faults import quoted
 
 Key: TypeAlias = tuple[Hashable, ...]
@@ -69,7 +69,10 @@ class Lookup(ABC):
     def columns(self) -> Sequence[str]:
         """The columns of an answer, for keys that are missing."""
 
-    async def open(self) -> None:  # noqa: B027 - a lookup need not care
+    def fit(self, schema: pa.Schema) -> None:  # noqa: B027 - a lookup need not care
+        """Which columns `map_async` wants, and their types; called before it is opened."""
+
+    async def open(self) -> None:  # noqa: B027
         """Before the first row, in the event loop of the task."""
 
     async def close(self) -> None:  # noqa: B027
@@ -168,6 +171,35 @@ class Lookup(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """What travels: nothing of what is remembered."""
         return {**self.__dict__, "_known": OrderedDict(), "_asked": {}}
+
+
+def fields_of(columns: Sequence[str] | Mapping[str, str]) -> dict[str, list[str]]:
+    """Where in an object each column of an answer is.
+
+    >>> fields_of(["price"]), fields_of({"city": "address.city"})
+    ({'price': ['price']}, {'city': ['address', 'city']})
+    """
+    fields = columns if isinstance(columns, Mapping) else {name: name for name in columns}
+    if not fields or isinstance(columns, str):
+        raise ConfigError('a lookup needs the columns of an answer: columns=["price"]')
+    return {name: path.split(".") for name, path in fields.items()}
+
+
+def at_path(given: Any, fields: Mapping[str, Sequence[str]], place: str) -> dict[str, Any]:
+    """A row of what lies at `fields` of an object that `place` gave.
+
+    >>> at_path({"address": {"city": "Oslo"}}, fields_of({"city": "address.city"}), "it")
+    {'city': 'Oslo'}
+    """
+    row = {}
+    for name, path in fields.items():
+        value = given
+        for part in path:
+            if not isinstance(value, Mapping) or part not in value:
+                raise DataError(f"{place} gave an object without {quoted('.'.join(path))}")
+            value = value[part]
+        row[name] = value
+    return row
 
 
 def _for_others(error: BaseException) -> Exception:

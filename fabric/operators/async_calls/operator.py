@@ -88,6 +88,8 @@ class MapAsyncOperator(Operator):
         function: AsyncFunction = load_anew(node.function)
         if not callable(function):
             raise PlanError(f"map_async takes an asynchronous function, not {function!r}")
+        if callable(fit := getattr(function, "fit", None)):
+            fit(node.schema)
         limits = RequestLimits(
             capacity=node.capacity,
             bytes_max=node.capacity_bytes,
