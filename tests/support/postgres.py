@@ -55,7 +55,7 @@ class PostgresServer:
     """
 
     def __init__(self, port: int = 0, settings: str = "") -> None:
-        self.port = _free(port)
+        self.port = free_port(port)
         self._programs = programs()
         self.folder = Path(tempfile.mkdtemp(prefix="fabric-postgres-"))
         self._as: list[str] = []
@@ -150,7 +150,7 @@ class PostgresServer:
         return True
 
 
-def _free(port: int) -> int:
+def free_port(port: int) -> int:
     """The port, or a free one; `ConfigError` when something listens there already."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

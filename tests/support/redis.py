@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fabric.errors import ExternalError
-from tests.support.postgres import _free
+from tests.support.postgres import free_port
 from tests.support.wait import wait_until
 
 
@@ -25,7 +25,7 @@ class RedisServer:
     """
 
     def __init__(self, *settings: str) -> None:
-        self.port = _free(0)
+        self.port = free_port(0)
         self._settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="fabric-redis-"))
         self._process: subprocess.Popen[bytes] | None = None

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ import fabric
 from fabric import lookups
 from fabric.errors import AuthError, ConfigError, DataError, ExternalError
 from fabric.io.lookups.redis import RedisLookup
+from tests.support.certificates import Issuer
+from tests.support.postgres import free_port
 from tests.support.redis import RedisServer
 
 
@@ -227,3 +230,22 @@ def test_passwords() -> None:
             assert "wrong" not in str(found.value)
         lookup = lookups.redis("p:{id}", url=right, key="id", columns=["a"])
         assert asked(lookup, {"a": pa.string()}, {"id": 1}) == [{"a": None}]
+
+
+def test_tls_is_verified(tmp_path: Path) -> None:
+    issuer, other = Issuer(tmp_path / "ours"), Issuer(tmp_path / "others")
+    certificate, key = issuer.make("server")
+    port = free_port(0)
+    files = ("--tls-cert-file", str(certificate), "--tls-key-file", str(key))
+    clients = ("--tls-auth-clients", "no", "--tls-ca-cert-file", str(issuer.roots))
+    with RedisServer("--tls-port", str(port), *files, *clients) as server:
+        server.execute("HSET", "p:1", "a", "x")
+
+        def ask(roots: Path) -> list[Any]:
+            url, given = f"rediss://127.0.0.1:{port}", str(roots)
+            lookup = lookups.redis("p:{id}", url=url, key="id", columns=["a"], ca_file=given)
+            return asked(lookup, {"a": pa.string()}, {"id": 1})
+
+        assert ask(issuer.roots) == [[{"a": "x"}]]
+        with pytest.raises(ExternalError, match=r"did not answer: .*certificate verify failed"):
+            ask(other.roots)
