@@ -606,7 +606,7 @@ class LookupJoin(_message.Message):
     def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ...) -> None: ...
 
 class StreamJoin(_message.Message):
-    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "lower_us", "upper_us", "how", "suffix", "late", "condition")
+    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "lower_us", "upper_us", "how", "suffix", "late", "condition", "salt")
     LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
     RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
     LEFT_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -617,6 +617,7 @@ class StreamJoin(_message.Message):
     SUFFIX_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
     CONDITION_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
     left_keys: _containers.RepeatedScalarFieldContainer[int]
     right_keys: _containers.RepeatedScalarFieldContainer[int]
     left_time: str
@@ -627,10 +628,11 @@ class StreamJoin(_message.Message):
     suffix: str
     late: str
     condition: int
-    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., lower_us: _Optional[int] = ..., upper_us: _Optional[int] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ..., condition: _Optional[int] = ...) -> None: ...
+    salt: int
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., lower_us: _Optional[int] = ..., upper_us: _Optional[int] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ..., condition: _Optional[int] = ..., salt: _Optional[int] = ...) -> None: ...
 
 class AsofJoin(_message.Message):
-    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "how", "strategy", "tolerance_us", "exact", "deleted", "shift_us", "suffix", "late")
+    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "how", "strategy", "tolerance_us", "exact", "deleted", "shift_us", "suffix", "late", "salt")
     LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
     RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
     LEFT_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -643,6 +645,7 @@ class AsofJoin(_message.Message):
     SHIFT_US_FIELD_NUMBER: _ClassVar[int]
     SUFFIX_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
     left_keys: _containers.RepeatedScalarFieldContainer[int]
     right_keys: _containers.RepeatedScalarFieldContainer[int]
     left_time: str
@@ -655,10 +658,11 @@ class AsofJoin(_message.Message):
     shift_us: int
     suffix: str
     late: str
-    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., how: _Optional[str] = ..., strategy: _Optional[str] = ..., tolerance_us: _Optional[int] = ..., exact: _Optional[bool] = ..., deleted: _Optional[int] = ..., shift_us: _Optional[int] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ...) -> None: ...
+    salt: int
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., how: _Optional[str] = ..., strategy: _Optional[str] = ..., tolerance_us: _Optional[int] = ..., exact: _Optional[bool] = ..., deleted: _Optional[int] = ..., shift_us: _Optional[int] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ..., salt: _Optional[int] = ...) -> None: ...
 
 class UpdatingJoin(_message.Message):
-    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "how", "suffix", "late", "ttl_us", "condition", "kinds")
+    __slots__ = ("left_keys", "right_keys", "left_time", "right_time", "how", "suffix", "late", "ttl_us", "condition", "kinds", "salt")
     LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
     RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
     LEFT_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -669,6 +673,7 @@ class UpdatingJoin(_message.Message):
     TTL_US_FIELD_NUMBER: _ClassVar[int]
     CONDITION_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
     left_keys: _containers.RepeatedScalarFieldContainer[int]
     right_keys: _containers.RepeatedScalarFieldContainer[int]
     left_time: str
@@ -679,7 +684,8 @@ class UpdatingJoin(_message.Message):
     ttl_us: int
     condition: int
     kinds: bool
-    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ..., ttl_us: _Optional[int] = ..., condition: _Optional[int] = ..., kinds: _Optional[bool] = ...) -> None: ...
+    salt: int
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., left_time: _Optional[str] = ..., right_time: _Optional[str] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., late: _Optional[str] = ..., ttl_us: _Optional[int] = ..., condition: _Optional[int] = ..., kinds: _Optional[bool] = ..., salt: _Optional[int] = ...) -> None: ...
 
 class MapAsync(_message.Message):
     __slots__ = ("function", "schema", "keep", "capacity", "capacity_bytes", "ordered", "timeout_us", "retries", "backoff_us", "rate_per_s", "batch", "on_error", "n_tasks")

@@ -245,13 +245,13 @@ def at_once(frame: DataFrame) -> pa.Table:
     )
 
 
-def pairs_of(sources: list[DataFrame], how: Any, ms: int) -> DataFrame:
+def pairs_of(sources: list[DataFrame], how: Any, ms: int, salt: int | None = None) -> DataFrame:
     """Both sides have the same columns."""
     left, right = (
         frame.select("key", "row", "split", "ts").with_watermark("ts", "30 ms") for frame in sources
     )
     ago = col("ts") - timedelta(milliseconds=ms)
-    return left.join_interval(right, (ago, "ts"), "ts", by="key", how=how)
+    return left.join_interval(right, (ago, "ts"), "ts", by="key", how=how, salt=salt)
 
 
 def answer_of_pairs(sources: list[DataFrame], how: str, ms: int) -> Settled:
@@ -343,3 +343,59 @@ def test_what_is_not_bounded_is_refused(lone: Session) -> None:
     totals = orders.group_by("k").agg(n=count())
     with pytest.raises(PlanError, match=r"can't take changing results.*\.changes\(\)"):
         totals.join(clicks, on="k")
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_a_salt_changes_no_row(lone: Session, how: Any) -> None:
+    orders, clicks = both(lone)
+    where = col("v") % 7 < col("w") % 7
+    given = near(orders, clicks, how, where=where, salt=4)
+    assert found(given) == answer(joined(how, f"{NEAR} AND l.v % 7 < r.w % 7"))
+    mine, theirs = orders.assign_windows("2 seconds"), clicks.assign_windows("2 seconds")
+    pairs = mine.join(theirs, on=["k", "window_start", "window_end"], how=how, salt=3)
+    assert found(pairs.drop("window_start", "window_end")) == answer(joined(how, SAME))
+    assert given.columns == near(orders, clicks, how).columns
+    by = {"left_on": "ts", "right_on": "seen", "by": "k", "strategy": "nearest", "tolerance": "5s"}
+    if how in ("inner", "left"):
+        asked = [orders.join_temporal(clicks, on="k", how=how, salt=n) for n in (None, 5)]
+        asked += [orders.join_asof(clicks, **by, salt=n) for n in (None, 5)]
+        answers = [found(frame) for frame in asked]
+        assert answers[::2] == answers[1::2]
+
+
+def test_a_salt_spreads_the_rows_of_a_key(lone: Session, tmp_path: Path) -> None:
+    """Each task writes files of its own."""
+    sides = [
+        streams.generator(
+            n_rows=600, n_keys=1, n_splits=3, seed=seed, disorder="20 ms",
+            start=datetime(2024, 5, 1, tzinfo=UTC), session=lone,
+        )
+        for seed in (1, 2)
+    ]  # fmt: skip
+    for salt in (None, 16):
+        pairs = pairs_of(sides, "inner", 1, salt=salt)
+        pairs.write_stream(streams.to_files(tmp_path / str(salt), compact_bytes=0)).wait(60)
+    one, some = (lone.read_parquet(tmp_path / name).to_arrow() for name in ("None", "16"))
+    expected = answer_of_pairs(sides, "inner", 1)
+    assert settled(one.to_batches()) == settled(some.to_batches()) == expected
+    n_files = [len(list((tmp_path / name).rglob("*.parquet"))) for name in ("None", "16")]
+    assert n_files == [1, 3]
+
+
+def test_what_takes_no_salt(lone: Session) -> None:
+    orders, clicks = both(lone)
+    for how in ("right", "full"):
+        with pytest.raises(PlanError, match=r"right rows that met nobody .* 4 parts"):
+            near(orders, clicks, how, salt=4)
+    with pytest.raises(PlanError, match="puts no late rows aside"):
+        near(orders, clicks, "inner", salt=4, late="side")
+    for bad in (1, 0, True, 2.0, 10_000):
+        with pytest.raises(PlanError, match=r"from 2 to 1024, got .*write: salt=8"):
+            near(orders, clicks, "inner", salt=bad)
+    with pytest.raises(PlanError, match="leave salt out"):
+        orders.join(lone.read_arrow(CLICKS), on="k", salt=4)
+    totals = orders.group_by("k").agg(n=count())
+    with pytest.raises(PlanError, match="no changing results on its left side"):
+        totals.join(clicks, on="k", ttl="1 day", salt=4)
+    assert clicks.join(totals, on="k", ttl="1 day", salt=4).columns == ["k", "seen", "w", "n"]
+    assert near(orders, clicks, "inner", salt=4).plan.root.text().endswith(', by="k", salt=4)')

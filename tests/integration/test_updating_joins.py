@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fabric
-from fabric import DataFrame, Session, col, count
+from fabric import DataFrame, Session, col, count, max
 from fabric.errors import PlanError
 from fabric.plan.stream_facts import stream_of
 from tests.integration.test_stream_joins import (
@@ -47,6 +47,18 @@ def test_all_rows_with_equal_keys(lone: Session, how: Any) -> None:
     frame = orders.join(clicks, on="k", how=how, where=col("v") % 9 == col("w") % 9, ttl="1 day")
     expected = answer(joined(how, "l.v % 9 = r.w % 9"))
     assert stands(frame.changes()) == expected
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_a_salt_changes_no_row(lone: Session, how: Any) -> None:
+    orders, clicks = both(lone)
+    latest = clicks.group_by("k").agg(w=max("w"))  # results that change
+    for other in (clicks, latest):
+        plain, salted = (
+            orders.join(other, on="k", how=how, ttl="1 day", salt=salt) for salt in (None, 3)
+        )
+        assert salted.columns == plain.columns
+        assert stands(salted.changes()) == stands(plain.changes()) != Settled()
 
 
 def test_results_that_change_meet_and_are_told_apart_by_their_key(lone: Session) -> None:

@@ -14,12 +14,13 @@ join_temporal(other, on="k")           =>  AsofJoin(by k, the last at - ts <= 0)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.durations import parse_duration
+from fabric.clients.dataframe.durations import Length, maybe_us, parse_duration
 from fabric.clients.dataframe.expressions.types import PointOrRange, Tolerance
 from fabric.clients.dataframe.lowering.asof import Asof, asof
 from fabric.clients.dataframe.lowering.joins import sides_of
@@ -43,11 +44,13 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def of_streams(
-    join: nodes.Join, late: nodes.Late, ttl_us: int | None
+    join: nodes.Join, late: nodes.Late, ttl: Length | None, salt: int | None
 ) -> nodes.LookupJoin | nodes.TwoStreams | None:
     """What `join` is where its left side is a stream; None where it is refused, or no stream's."""
-    if are_streams(join, late):
-        return _by_windows(join, late) if ttl_us is None else _updating(join, late, ttl_us)
+    ttl_us, parts = maybe_us(ttl, "ttl", least=1), check_salt(salt, "join")
+    if are_streams(join, late, parts):
+        made = _by_windows(join, late) if ttl_us is None else _updating(join, late, ttl_us)
+        return replace(made, salt=parts)
     if ttl_us is not None:
         raise PlanError("only a join of two streams has a ttl; leave ttl out")
     how = _LOOKUPS.get(join.how)
@@ -60,12 +63,32 @@ def of_streams(
     )  # fmt: skip
 
 
-def are_streams(join: nodes.Join, late: nodes.Late) -> bool:
-    """Whether both sides are endless; no other join has late rows."""
+def are_streams(join: nodes.Join, late: nodes.Late, salt: int) -> bool:
+    """Whether both sides are endless; refuses for others what only they have."""
     found = stream_of(join.left) is not None and stream_of(join.right) is not None
-    if not found and late != "drop":
-        raise PlanError("only a join of two streams has late rows; leave late out")
+    if not found:
+        check_tables(late, salt)
     return found
+
+
+def check_tables(late: nodes.Late, salt: int | None) -> None:
+    """Refuse for other joins what only joins of two streams have."""
+    if late != "drop":
+        raise PlanError("only a join of two streams has late rows; leave late out")
+    if salt:
+        raise PlanError("only a join of two streams has a salt; leave salt out")
+
+
+def check_salt(salt: Any, verb: str) -> int:
+    """The number of parts that a key's rows are spread over; 0 for None."""
+    if salt is None:
+        return 0
+    if not isinstance(salt, int) or isinstance(salt, bool) or not 2 <= salt <= nodes.SALT_MAX:
+        raise PlanError(
+            f"{verb}: salt is the number of parts that the rows of a key are spread over, from 2 "
+            f"to {nodes.SALT_MAX}, got {salt!r}; write: salt=8"
+        )
+    return salt
 
 
 def _by_windows(join: nodes.Join, late: nodes.Late) -> nodes.StreamJoin:
@@ -94,7 +117,13 @@ def _updating(join: nodes.Join, late: nodes.Late, ttl_us: int) -> nodes.Updating
 
 
 def by_interval(
-    join: nodes.Join, left: PointOrRange, right: PointOrRange, closed: str, late: nodes.Late
+    join: nodes.Join,
+    left: PointOrRange,
+    right: PointOrRange,
+    closed: str,
+    late: nodes.Late,
+    *,
+    salt: int,
 ) -> nodes.StreamJoin:
     """The join of two streams by a point and a range around it, both of event time."""
     streams = _both(join)
@@ -121,10 +150,12 @@ def by_interval(
     # start <= point - time <= end, where the time is that of the side with the range
     of_left = len(sides[0]) == 2
     bounds = (start - point, end - point) if of_left else (point - end, point - start)
-    return _made(join, (times[0], times[1]), bounds, late)
+    return replace(_made(join, (times[0], times[1]), bounds, late), salt=salt)
 
 
-def as_of(left: nodes.Node, right: nodes.Node, join: Asof, late: nodes.Late) -> nodes.AsofJoin:
+def as_of(
+    left: nodes.Node, right: nodes.Node, join: Asof, late: nodes.Late, salt: int | None
+) -> nodes.AsofJoin:
     """``join_asof`` of two streams: by event time, and with a bound on what is kept."""
     line = f'.join_asof(other, …, strategy="{join.strategy}", tolerance="10 minutes")'
     tolerance = _tolerance_us(join.tolerance, line)
@@ -153,13 +184,13 @@ def as_of(left: nodes.Node, right: nodes.Node, join: Asof, late: nodes.Late) -> 
         times.append(name)
     return nodes.AsofJoin(
         left, right, join.left_by, join.right_by, times[0], times[1], "left", join.strategy,
-        tolerance, join.exact, suffix=join.suffix, late=late,
+        tolerance, join.exact, suffix=join.suffix, late=late, salt=check_salt(salt, "join_asof"),
     )  # fmt: skip
 
 
 def temporal(
     join: nodes.Join, times: tuple[str | None, str | None], deleted: plan.Expr | None,
-    late: nodes.Late,
+    late: nodes.Late, salt: int,
 ) -> nodes.Node:  # fmt: skip
     """Each row of one side with the version of the other as of its time; of streams or of tables.
 
@@ -175,7 +206,7 @@ def temporal(
             "the rows of this side"
         )
     how: nodes.AsofHow = "inner" if join.how == "inner" else "left"
-    streams = are_streams(join, late)
+    streams = are_streams(join, late, salt)
     sides = stream_of(join.left), stream_of(join.right)
     if not streams and any(side is not None for side in sides):
         raise PlanError(
@@ -194,7 +225,7 @@ def temporal(
     if streams:
         return nodes.AsofJoin(
             join.left, join.right, join.left_keys, join.right_keys, named[0], named[1], how,
-            deleted=deleted, suffix=join.suffix, late=late,
+            deleted=deleted, suffix=join.suffix, late=late, salt=salt,
         )  # fmt: skip
     return _temporal_of_tables(join, (named[0], named[1]), deleted)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 from fabric.clients.dataframe import arguments as args
-from fabric.clients.dataframe.durations import Length, maybe_us
+from fabric.clients.dataframe.durations import Length
 from fabric.clients.dataframe.expressions.types import (
     KeyColumns,
     PointOrRange,
@@ -21,6 +21,8 @@ from fabric.clients.dataframe.lowering.stream_joins import (
     are_streams,
     as_of,
     by_interval,
+    check_salt,
+    check_tables,
     of_streams,
     temporal,
 )
@@ -54,6 +56,7 @@ class JoinVerbs(Verbs):
         nulls_equal: bool = False,
         late: nodes.Late = "drop",
         ttl: Length | None = None,
+        salt: int | None = None,
     ) -> Self:
         """Rows of both sides with equal keys; null keys match nothing.
 
@@ -76,7 +79,7 @@ class JoinVerbs(Verbs):
             True lets null keys match each other.
 
         A stream joins a table (inner, left, semi, anti), which is read whole first. Two streams
-        need the end of a window as a key, or a `ttl` (results change then): see `docs/joins.md`.
+        need the end of a window as a key, or a `ttl`: see `docs/joins.md`, also for a `salt`.
 
         Examples
         --------
@@ -96,16 +99,14 @@ class JoinVerbs(Verbs):
         text(suffix, "join", "suffix")
         condition = None if where is None else args.predicate([where], {}, "join")
         left = right = Keys()
-        given = any(key is not None for key in (on, left_on, right_on))
         pairs = args.pairs_of(on, self.columns, other.columns) if on is not None else None
         if pairs is not None and left_on is None and right_on is None:
             left, right, more = pairs
-            conditions = [one for one in (condition, more) if one is not None]
-            condition = all_of(conditions) if conditions else None
-        elif given or (condition is None and kind != "cross"):
+            condition = _both(condition, more)
+        elif (condition is None and kind != "cross") or _is_given(on, left_on, right_on):
             left, right = args.join_keys(on, left_on, right_on)
         node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
-        if (streaming := of_streams(node, late, maybe_us(ttl, "ttl", least=1))) is not None:
+        if (streaming := of_streams(node, late, ttl, salt)) is not None:
             if nulls_equal:
                 raise PlanError("join: a stream finds no rows by null keys; leave nulls_equal out")
             return self._with((other,), streaming)
@@ -145,6 +146,7 @@ class JoinVerbs(Verbs):
         allow_exact_matches: bool = True,
         suffix: str = "_right",
         late: nodes.Late = "drop",
+        salt: int | None = None,
     ) -> Self:
         """Each row with the row of `other` whose key is nearest; rows without one stay.
 
@@ -167,7 +169,7 @@ class JoinVerbs(Verbs):
             False leaves equal keys out.
 
         Of two streams the key is event time, `by` is needed, and but for ``backward`` a tolerance.
-        `docs/joins.md` says when a row comes out, and what `late` is.
+        `docs/joins.md` says when a row comes out, and what `late` and `salt` are.
 
         Examples
         --------
@@ -196,9 +198,8 @@ class JoinVerbs(Verbs):
             left[0], right[0], mine, theirs, strategy, tolerance, allow_exact_matches, suffix
         )
         if all(streams):
-            return self._with((other,), as_of(self._node, other._node, join, late))
-        if late != "drop":
-            raise PlanError("only a join of two streams has late rows; leave late out")
+            return self._with((other,), as_of(self._node, other._node, join, late, salt))
+        check_tables(late, salt)
         return self._with((other,), asof(self._node, other._node, join))
 
     def join_temporal(
@@ -214,6 +215,7 @@ class JoinVerbs(Verbs):
         deleted: Predicates | None = None,
         suffix: str = "_right",
         late: nodes.Late = "drop",
+        salt: int | None = None,
     ) -> Self:
         """Each row with the version of `other` as of its time: the last one at or before it.
 
@@ -233,8 +235,9 @@ class JoinVerbs(Verbs):
             What is true of rows of `other` that end their key: from then on there is no version.
         suffix
             Put behind a right column that the left side also has.
-        late
-            Of two streams: ``side`` puts late rows aside, see `docs/joins.md`.
+        late, salt
+            Of two streams: ``side`` puts late rows aside, and a salt is for keys of very many rows:
+            see `docs/joins.md`.
 
         Of two streams a row waits until the watermark has passed its time. Of versions that no row
         can see any more the newest of each key is kept. Of versions of one time the one that came
@@ -259,7 +262,8 @@ class JoinVerbs(Verbs):
             self._node, other._node, left, right, args.join_how(how), suffix,
             path="join_temporal_*",
         )  # fmt: skip
-        return self._with((other,), temporal(node, (left_time, right_time), gone, late))
+        parts = check_salt(salt, "join_temporal")
+        return self._with((other,), temporal(node, (left_time, right_time), gone, late, parts))
 
     def join_interval(
         self,
@@ -275,6 +279,7 @@ class JoinVerbs(Verbs):
         where: Predicates | None = None,
         suffix: str = "_right",
         late: nodes.Late = "drop",
+        salt: int | None = None,
     ) -> Self:
         """Rows whose point lies in the other's range, or whose ranges overlap.
 
@@ -292,7 +297,8 @@ class JoinVerbs(Verbs):
         Of two streams one side is event time, and the other a pair of the other's event time with
         durations added: ``("ts", (col("at"), col("at") + timedelta(minutes=5)))``. Rows wait as
         long as partners may come. Late rows are counted, and with ``late="side"`` are those of
-        ``.side_output("late_left")`` and ``.side_output("late_right")``.
+        ``.side_output("late_left")`` and ``.side_output("late_right")``. A `salt` is for keys of
+        very many rows, see `docs/joins.md`.
 
         Examples
         --------
@@ -311,17 +317,28 @@ class JoinVerbs(Verbs):
             self._node, other._node, mine, theirs, args.join_how(how), suffix, condition=more,
             path="join_interval_*",
         )  # fmt: skip
-        if are_streams(node, late):
-            return self._with((other,), by_interval(node, left, right, closed, late))
-        parts = [interval_condition(node, left, right, closed), *([] if more is None else [more])]
-        return self._with((other,), replace(node, condition=all_of(parts)))
+        parts = check_salt(salt, "join_interval")
+        if are_streams(node, late, parts):
+            return self._with((other,), by_interval(node, left, right, closed, late, salt=parts))
+        condition = _both(interval_condition(node, left, right, closed), more)
+        return self._with((other,), replace(node, condition=condition))
 
 
 def _equal_keys(by: Any, left_by: Any, right_by: Any, verb: str) -> tuple[Keys, Keys]:
     """The keys that must be equal; none when none are given."""
-    if all(key is None for key in (by, left_by, right_by)):
+    if not _is_given(by, left_by, right_by):
         return (), ()
     return args.join_keys(by, left_by, right_by, f"{verb} by")
+
+
+def _both(a: plan.Expr | None, b: plan.Expr | None) -> plan.Expr | None:
+    """What is true where both are; None where there is neither."""
+    given = [one for one in (a, b) if one is not None]
+    return all_of(given) if given else None
+
+
+def _is_given(*keys: KeyColumns | None) -> bool:
+    return any(key is not None for key in keys)
 
 
 class SetVerbs(Verbs):

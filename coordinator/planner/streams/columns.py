@@ -18,11 +18,13 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from fabric.plan.columns import visible
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Expr, Literal, output_name
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import (
     AsofJoin,
     AssignWindows,
+    Explode,
     Groups,
     LookupJoin,
     Node,
@@ -253,18 +255,28 @@ def _join(node: TwoStreams, left: Stream, right: Stream) -> TwoStreams:
         len(set(side)) < len(side) for side in keys
     ):
         keys = _cast(keys[0], types, sides[0]), _cast(keys[1], types, sides[1])
+    if node.salt:  # left rows by what is in them, right ones as often as there are parts of a key
+        rows = Call("hash", tuple(Column(name) for name, _ in visible(mine)))
+        salt = sides[0].computed(Call("pmod", (rows, _integer(node.salt))), "__salt")
+        salts = sides[1].computed(
+            Call("sequence", (_integer(0), _integer(node.salt - 1))), "__salt"
+        )
+        keys = (*keys[0], salt), (*keys[1], salts)
     times = sides[0].time(node.left_time, left), sides[1].time(node.right_time, right)
     deleted = node.deleted if isinstance(node, AsofJoin) else None
     if deleted is not None:
         deleted = sides[1].value(deleted)
     if not (sides[0].added or sides[1].added):
         return node
+    others = sides[1].beside(node.right, f"{node.path}/right")
+    if node.salt:
+        others = Explode(others, salts.name, path=f"{node.path}/right/salt")
     # what was just before the end of a window is a microsecond earlier now
     earlier = (times[0] != node.left_time) - (times[1] != node.right_time)
     step = replace(
         node.with_left_earlier(earlier),
         left=sides[0].beside(node.left, f"{node.path}/left"),
-        right=sides[1].beside(node.right, f"{node.path}/right"),
+        right=others,
         left_keys=keys[0],
         right_keys=keys[1],
         left_time=times[0],
@@ -275,6 +287,10 @@ def _join(node: TwoStreams, left: Stream, right: Stream) -> TwoStreams:
         return replace(step, deleted=deleted)
     assert isinstance(step, StreamJoin | UpdatingJoin)
     return replace(step, condition=_condition(node, step))
+
+
+def _integer(value: int) -> Literal:
+    return Literal(value, pa.int64())
 
 
 def _condition(node: TwoStreams, step: TwoStreams) -> Expr | None:

@@ -43,7 +43,7 @@ from fabric.plan.nodes.sink import Sink
 from fabric.plan.nodes.sort import Sort, SortPhase
 from fabric.plan.nodes.stage_input import StageInput
 from fabric.plan.nodes.stream_aggregate import ON_CLOSE, StreamAggregate
-from fabric.plan.nodes.stream_join import StreamJoin, StreamJoinHow, TwoStreams
+from fabric.plan.nodes.stream_join import SALT_MAX, StreamJoin, StreamJoinHow, TwoStreams
 from fabric.plan.nodes.stream_scan import StreamScan
 from fabric.plan.nodes.top_n import TopN
 from fabric.plan.nodes.union import Union
@@ -58,6 +58,7 @@ __all__ = [
     "NODES",
     "ON_CLOSE",
     "ROW_BY_ROW",
+    "SALT_MAX",
     "Aggregate",
     "AggregatePhase",
     "AsofHow",

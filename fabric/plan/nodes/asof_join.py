@@ -17,7 +17,7 @@ from fabric.plan.infer import infer_boolean
 from fabric.plan.node import Columns, Names
 from fabric.plan.nodes.groups import Late
 from fabric.plan.nodes.join import Join
-from fabric.plan.nodes.stream_join import TwoStreams
+from fabric.plan.nodes.stream_join import SALT_MAX, TwoStreams
 from fabric.plan.python import expr_text
 
 AsofHow = Literal["inner", "left"]
@@ -53,7 +53,9 @@ class AsofJoin(TwoStreams):
         "late": get_args(Late),
         "shift_us": (0,),
     }
-    BOUNDS: ClassVar[Mapping[str, float]] = {"tolerance_us": DURATION_US_MAX, "shift_us": 1}
+    BOUNDS: ClassVar[Mapping[str, float]] = {
+        "tolerance_us": DURATION_US_MAX, "shift_us": 1, "salt": SALT_MAX,
+    }  # fmt: skip
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
         "an as-of join by event time", "write: .join_asof(other, …)",
     )  # fmt: skip

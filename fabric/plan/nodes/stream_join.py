@@ -25,6 +25,7 @@ from fabric.plan.stream import LATE_LEFT, LATE_RIGHT, Stream, two_streams
 from fabric.plan.types import is_nested, plain
 
 StreamJoinHow = Literal["inner", "left", "right", "full", "semi", "anti"]
+SALT_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class TwoStreams(Node):
 
     `left_time` and `right_time` are event time, or ends of windows, of their sides. A row behind
     the watermark is late: dropped and counted, or put out aside (`LATE_LEFT`, `LATE_RIGHT`).
+    With a `salt` left rows of a key are spread over that many parts of it, each of which has all
+    right rows of the key.
     """
 
     left: Node
@@ -43,6 +46,7 @@ class TwoStreams(Node):
     right_time: str
     suffix: str = field(default="_right", kw_only=True)
     late: Late = field(default="drop", kw_only=True)
+    salt: int = field(default=0, kw_only=True)
 
     EXPRESSIONS: ClassVar[tuple[str, ...]] = ("left_keys", "right_keys")
     HOLDS_ROWS: ClassVar[bool] = True
@@ -91,7 +95,29 @@ class TwoStreams(Node):
                 f"{times[0]}, {quoted(self.right_time)} {times[1]}; cast one of them"
             )
         self.check_flat(left, right)
+        self.check_salt()
         return join_columns(self.as_join, left, right, self._like)
+
+    def check_salt(self) -> None:
+        """Refuse a salt where right rows, of which each part has one, would come out themselves."""
+        if not self.salt:
+            return
+        if self.salt == 1 or not 0 <= self.salt <= SALT_MAX:
+            raise PlanError(
+                f"a salt is the number of parts of a key, from 2 to {SALT_MAX}; got {self.salt}"
+            )
+        how = self.as_join.how
+        if how in ("right", "full"):
+            raise PlanError(
+                f'a join with how="{how}" takes no salt: right rows that met nobody would come out '
+                f"once for each of the {self.salt} parts of their key; let the side with the keys "
+                'of many rows be the left one, with how="left"'
+            )
+        if self.late != "drop":
+            raise PlanError(
+                "a join with a salt puts no late rows aside: a right one would come out once for "
+                f"each of the {self.salt} parts of its key; leave late out"
+            )
 
     def check_flat(self, *sides: pa.Schema) -> None:
         """Refuse lists and structs, which are not kept."""
@@ -183,7 +209,8 @@ class TwoStreams(Node):
     def rest_text(self) -> list[str]:
         """The arguments that all joins of two streams have, where they are not the default."""
         rest = [f"suffix={quoted(self.suffix)}"] if self.suffix != "_right" else []
-        return rest + ([f'late="{self.late}"'] if self.late != "drop" else [])
+        rest += [f'late="{self.late}"'] if self.late != "drop" else []
+        return rest + ([f"salt={self.salt}"] if self.salt else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +232,9 @@ class StreamJoin(TwoStreams):
         "how": get_args(StreamJoinHow),
         "late": get_args(Late),
     }
-    BOUNDS: ClassVar[Mapping[str, float]] = dict.fromkeys(("lower_us", "upper_us"), DURATION_US_MAX)
+    BOUNDS: ClassVar[Mapping[str, float]] = {
+        "lower_us": DURATION_US_MAX, "upper_us": DURATION_US_MAX, "salt": SALT_MAX,
+    }  # fmt: skip
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
         "a join by event time", "write: .join_interval(other, …)",
     )  # fmt: skip

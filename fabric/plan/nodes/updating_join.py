@@ -15,7 +15,7 @@ from fabric.plan.expr import Column, Expr
 from fabric.plan.node import Columns
 from fabric.plan.nodes.groups import Late
 from fabric.plan.nodes.join import Join, join_columns
-from fabric.plan.nodes.stream_join import StreamJoinHow, TwoStreams
+from fabric.plan.nodes.stream_join import SALT_MAX, StreamJoinHow, TwoStreams
 from fabric.plan.stream import KIND, Stream
 
 
@@ -42,7 +42,7 @@ class UpdatingJoin(TwoStreams):
         "right_time": ("",),
         "kinds": (False,),
     }
-    BOUNDS: ClassVar[Mapping[str, float]] = {"ttl_us": DURATION_US_MAX}
+    BOUNDS: ClassVar[Mapping[str, float]] = {"ttl_us": DURATION_US_MAX, "salt": SALT_MAX}
     STREAM_ONLY: ClassVar[tuple[str, str] | None] = (
         "a join with a ttl", "leave ttl out",
     )  # fmt: skip
@@ -65,6 +65,7 @@ class UpdatingJoin(TwoStreams):
         """The columns of the join, and its kinds."""
         left, right = (pa.schema(visible(schema)) for schema in inputs)
         self.check_flat(left, right)
+        self.check_salt()
         if not self.left_keys:
             raise PlanError(
                 "a join of two streams needs a key that is equal on both sides, by which rows go "
@@ -86,6 +87,12 @@ class UpdatingJoin(TwoStreams):
         left, right = below
         if left is None or right is None:
             raise self.one_stream()
+        if self.salt and left.changes:
+            raise PlanError(
+                "a join with a salt takes no changing results on its left side: a row and the one "
+                "that replaces it could lie in different parts of their key, and come out in any "
+                "order; leave salt out, or exchange the sides"
+            )
         timed = left.timed or right.timed
         if self.how in ("semi", "anti"):
             return Stream(timed=timed, changes=True, keys=left.keys)
