@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.support import forked
+from tests.support.local import SOON
 from tests.support.wait import wait_until
-
-SHORT = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
 
 
 @pytest.fixture
 def short(tmp_path: Path) -> dict[str, str]:
-    """Leases of 2.5 s; the first process that comes by a failpoint is the only one it hits."""
-    return {**SHORT, "FABRIC_FAILPOINT_ONCE": str(tmp_path / "hit")}
+    """Leases of 10 s; the first process that comes by a failpoint is the only one it hits."""
+    return {**SOON, "FABRIC_FAILPOINT_ONCE": str(tmp_path / "hit")}
 
 
 @pytest.fixture
@@ -33,8 +32,8 @@ def nothing_left() -> Iterator[None]:
     others = set(_processes())  # fabrics that other tests share
     before = _held()
     yield
-    wait_until(lambda: set(_processes()) <= others, 30.0)
-    wait_until(lambda: all(now <= then for now, then in zip(_held(), before, strict=True)), 30.0)
+    wait_until(lambda: set(_processes()) <= others, 60.0)
+    wait_until(lambda: all(now <= then for now, then in zip(_held(), before, strict=True)), 60.0)
 
 
 def _held() -> tuple[int, int]:

@@ -51,7 +51,7 @@ def test_a_fault_at(
             running.resume(victim)
         else:
             running.restart(victim)
-        wait_until(lambda: len(running.attached()) == N_AGENTS, 30.0)  # it comes back by itself
+        wait_until(lambda: len(running.attached()) == N_AGENTS, 60.0)  # it comes back by itself
         ordeal.check_rows()  # and what it does late changes nothing
         again = Ordeal(running, tmp_path, mode=mode)
         again.submit()
@@ -74,11 +74,11 @@ def test_an_owner_of_a_dataset_at(
     with local_fabric(N_AGENTS, slots=SLOTS, environ=patience, faults=faults) as running:
         ordeal = Ordeal(running, tmp_path, target=dataset("d"))
         ordeal.submit()
-        wait_until(lambda: hit_agent(running, name) is not None, 30.0)
+        wait_until(lambda: hit_agent(running, name) is not None, 60.0)
         victim = hit_agent(running, name)
         assert victim is not None
         if action == "stop":
-            wait_until(lambda: running.agent_id(victim) not in alive(running), 20.0)
+            wait_until(lambda: running.agent_id(victim) not in alive(running), 60.0)
             running.resume(victim)
         else:
             running.restart(victim)
@@ -97,14 +97,14 @@ def test_an_agent_at_rest_with_what_others_need(
     with local_fabric(N_AGENTS, slots=SLOTS, environ=short) as running, Gate() as closed:
         ordeal = Ordeal(running, tmp_path, target=gate(closed.name))
         ordeal.submit()
-        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 30.0)
+        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 60.0)
         victim = running.agent_id(1)
         if action == "exit":
             running.kill(1)
         else:
             running.pause(1)
-        wait_until(lambda: victim not in alive(running), 20.0)
-        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 30.0)
+        wait_until(lambda: victim not in alive(running), 60.0)
+        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 60.0)
         closed.open()
         ordeal.finish()
         ordeal.check({victim})
@@ -123,13 +123,13 @@ def test_it_dies_as_it_registers_again(short: dict[str, str], tmp_path: Path) ->
     ):
         ordeal = Ordeal(running, tmp_path, target=gate(closed.name))
         ordeal.submit()
-        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 30.0)
+        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 60.0)
         running.kill_coordinator()
         running.start_coordinator()
-        wait_until(lambda: hit_agent(running, "agent.attaching") is not None, 30.0)
+        wait_until(lambda: hit_agent(running, "agent.attaching") is not None, 60.0)
         victim = hit_agent(running, "agent.attaching")
         assert victim is not None
-        wait_until(lambda: len(alive(running)) == N_AGENTS - 1, 30.0)
+        wait_until(lambda: len(alive(running)) == N_AGENTS - 1, 60.0)
         closed.open()
         ordeal.finish()
         ordeal.check({running.agent_id(victim)})
@@ -140,7 +140,7 @@ def test_all_agents_at_once(short: dict[str, str], tmp_path: Path) -> None:
     with local_fabric(N_AGENTS, slots=SLOTS, environ=short) as running, Gate() as closed:
         ordeal = Ordeal(running, tmp_path, target=gate(closed.name))
         ordeal.submit()
-        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 30.0)
+        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 60.0)
         ids = {running.agent_id(i) for i in range(N_AGENTS)}
         for agent in running.agents:
             agent.process.send_signal(signal.SIGKILL)

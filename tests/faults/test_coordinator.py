@@ -100,7 +100,7 @@ def test_it_dies_as_it_reads_what_it_had_written(patient: dict[str, str], tmp_pa
     ):
         ordeal = Ordeal(running, tmp_path, target=gate(closed.name))
         ordeal.submit()
-        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 30.0)
+        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 60.0)
         running.kill_coordinator()
         running.faults["coordinator"] = "coordinator.restoring:1:exit"
         assert running.spawn_coordinator().process.wait(60) == 137
@@ -120,13 +120,13 @@ def test_an_agent_dies_while_there_is_no_coordinator(short: dict[str, str], tmp_
     ):
         ordeal = Ordeal(running, tmp_path, target=gate(closed.name))
         ordeal.submit()
-        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 30.0)
+        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 60.0)
         victim = running.agent_id(0)
         running.kill_coordinator()
         running.kill(0)
         running.agents.pop(0)
         running.start_coordinator()
-        wait_until(lambda: victim not in alive(running), 30.0)
+        wait_until(lambda: victim not in alive(running), 60.0)
         closed.open()
         ordeal.finish()
         ordeal.check({victim}, orders_lost=True)

@@ -65,7 +65,7 @@ def test_jobs_that_run_go_on_after_it(patient: dict[str, str], tmp_path: Path) -
     ):
         ordeal = Ordeal(running, tmp_path, target=gate(closed.name))
         ordeal.submit()
-        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 30.0)
+        wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 60.0)
         filler = fill(disk)
         request = pb.SubmitRequest(plan=large_plan(tmp_path), client_key="late")
         for _ in range(2):  # and it stays so
@@ -74,7 +74,7 @@ def test_jobs_that_run_go_on_after_it(patient: dict[str, str], tmp_path: Path) -
             assert str(running.home) not in str(caught.value)
         coordinator = running.coordinator
         assert coordinator is not None
-        assert coordinator.process.wait(30) != 0
+        assert coordinator.process.wait(60) != 0
         said = coordinator.log.read_text()
         assert f"{FULL} (it is in {disk}: " in said
         assert "Traceback" not in said

@@ -25,19 +25,18 @@ from fabric.errors import AuthError, ExternalError, PeerLostError
 from fabric.plan.nodes import Plan, Sink
 from fabric.security.tokens import Signer
 from fabric.testing import Gate
-from tests.support.local import LocalFabric, local_fabric
+from tests.support.local import SOON, LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
 Told = Callable[..., None]
-SOON = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
 TABLE = pa.table({"k": range(5_000), "v": [n % 7 for n in range(5_000)]})
 pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
 def own() -> Iterator[LocalFabric]:
-    """A fabric that a test may break; it notices soon."""
-    with local_fabric(2, environ=SOON) as running:
+    """A fabric that a test may break."""
+    with local_fabric(2) as running:
         yield running
 
 
@@ -110,9 +109,9 @@ def test_rows_of_a_killed_agent(
         assert own.agent_id(1) in str(caught.value) or job.id in str(caught.value)
 
 
-def test_a_paused_agent(own: LocalFabric, tmp_path: Path) -> None:
+def test_a_paused_agent(tmp_path: Path) -> None:
     pq.write_table(TABLE, path := tmp_path / "t.parquet", row_group_size=1000)
-    with connect(own) as session, Gate() as gate:
+    with local_fabric(2, environ=SOON) as own, connect(own) as session, Gate() as gate:
         job = submit(session, session.read_parquet(path).exchange("k"), gate)
         wait_until(lambda: all(n_tasks_running(own, own.agent_id(i)) == 1 for i in range(2)))
         own.pause(0)
@@ -232,4 +231,4 @@ def test_an_agent_without_a_coordinator_waits_and_says_so(two: LocalFabric) -> N
             assert "no coordinator answers at 127.0.0.1:1" in said
         finally:
             waiting.terminate()
-        assert waiting.wait(30) == 0
+        assert waiting.wait(60) == 0

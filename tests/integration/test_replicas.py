@@ -16,14 +16,11 @@ from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
 from fabric.control.datasets import by_partition, n_lacking
 from fabric.errors import ConfigError
-from tests.support.local import LocalFabric, local_fabric
+from tests.support.local import SOON, LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(180)
-AWAY = {
-    "FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5",
-    "FABRIC_COORDINATOR_REREPLICATE_S": "1.5",
-}  # fmt: skip
+AWAY = {**SOON, "FABRIC_COORDINATOR_REREPLICATE_S": "1.5"}
 TABLE = pa.table({"k": range(40_000), "v": [f"value {n}" for n in range(40_000)]})
 WAIT_S = 60.0
 

@@ -18,14 +18,13 @@ from fabric.errors import FabricError, NotFoundError
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
-SOON = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
 TABLE = pa.table({"k": [n % 7 for n in range(50_000)], "v": range(50_000)})
 pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
 def own() -> Iterator[LocalFabric]:
-    with local_fabric(2, environ=SOON) as running:
+    with local_fabric(2) as running:
         yield running
 
 
@@ -87,7 +86,7 @@ def test_a_lost_result_is_made_again_by_a_restart(
     with connect(own) as session:
         job = session.submit(sums(session, table)).wait()
         own.kill(1)
-        wait_until(lambda: len(session.agents()) == 1, 30)
+        wait_until(lambda: len(session.agents()) == 1)
         with monkeypatch.context() as patch:
             patch.setattr(remote, "_SEALED_S", 1.0)  # nobody comes back
             with pytest.raises(FabricError):
@@ -116,7 +115,7 @@ def test_an_agent_that_drains_hands_on_what_it_holds(own: LocalFabric, table: Pa
         job = session.submit(session.read_parquet(table).exchange("k")).wait()
         leaving = own.agent_id(1)
         own.control.drain(pb.AgentRequest(agent_id=leaving))
-        wait_until(lambda: state(own, leaving) == "drained", 30)
+        wait_until(lambda: state(own, leaving) == "drained")
         assert own.terminate(1) == 0
         assert checksum(job.collect()) == checksum(TABLE)
         assert job.status.n_attempts == 0

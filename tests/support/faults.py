@@ -38,9 +38,9 @@ def overcome(running: LocalFabric, action: str) -> None:
     coordinator = running.coordinator
     assert coordinator is not None
     if action == "exit":
-        assert coordinator.process.wait(30) == 137
+        assert coordinator.process.wait(60) == 137
         running.kill_coordinator()
         running.start_coordinator()
     else:
-        wait_until(lambda: all("lease over" in a.log.read_text() for a in running.agents), 30.0)
+        wait_until(lambda: all("lease over" in a.log.read_text() for a in running.agents), 60.0)
         coordinator.process.send_signal(signal.SIGCONT)

@@ -21,14 +21,12 @@ from fabric.plan.nodes import Aggregate, Exchange, Node, Scan, Select, Sink
 from fabric.plan.sources import FileSource
 from fabric.plan.targets import FileTarget
 from fabric.testing import Gate
-from tests.support.local import LocalFabric, local_fabric
+from tests.support.local import SOON, LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
 N_ROWS = 200_000
 TABLE = pa.table({"k": [i % 7 for i in range(N_ROWS)], "v": range(N_ROWS)})
 RSS_MAX = 220 << 20
-SOON = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
-"""An agent that says nothing is lost soon."""
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +101,7 @@ def test_a_paused_agent_is_lost_and_comes_back(fabric: LocalFabric, scan: Scan) 
         wait_until(lambda: sum(a.running_tasks for a in fabric.attached()) == 2)
         fabric.pause(0)
         try:
-            wait_until(lambda: status_of(fabric, job).n_attempts == 1, 30)
+            wait_until(lambda: status_of(fabric, job).n_attempts == 1)
         finally:
             fabric.resume(0)
         gate.open()
