@@ -90,7 +90,7 @@ def test_an_agent_dies_twice_amid_requests(
             ordeal = AskingOrdeal(running, tmp_path, made=source(N_ROWS, ROWS_PER_S))
             ordeal.submit()
             victim = wait_hit(running, name, PATIENCE_S)
-            assert running.agents[victim].process.wait(30) == 137
+            assert running.agents[victim].process.wait(60) == 137
             if again in RESTORING and not ordeal.complete():
                 again = "agent.task-started"  # there is nothing to restore yet
             followed_by(running, victim, again, tmp_path)

@@ -53,11 +53,12 @@ def shared() -> None:
 def test_an_agent_dies_at(name: str, nth: int, short: dict[str, str]) -> None:
     faults = {f"agent {i}": f"{name}:{nth}:exit" for i in range(PARALLELISM)}
     with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
-        ordeal = KafkaOrdeal(running, kafka_broker(), n_rows=50_000, rows_per_s=7_000)
-        ordeal.submit()
-        victim = wait_hit(running, name, PATIENCE_S)
-        assert running.agents[victim].process.wait(30) == 137
-        running.restart(victim)
+        with running.held():
+            ordeal = KafkaOrdeal(running, kafka_broker(), n_rows=50_000, rows_per_s=7_000)
+            ordeal.submit()
+            victim = wait_hit(running, name, PATIENCE_S)
+            assert running.agents[victim].process.wait(60) == 137
+            running.restart(victim)
         ordeal.end()
 
 

@@ -63,7 +63,7 @@ def test_an_agent_dies_twice(
             ordeal = StreamOrdeal(running, tmp_path, made=long, state=state)
             ordeal.submit()
             victim = wait_hit(running, name, PATIENCE_S)
-            assert running.agents[victim].process.wait(30) == 137
+            assert running.agents[victim].process.wait(60) == 137
             if again in RESTORING and not ordeal.complete():
                 again = "agent.task-started"  # there is nothing to restore yet
             followed_by(running, victim, again, tmp_path)

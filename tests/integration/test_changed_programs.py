@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -260,14 +261,19 @@ def test_a_failed_start_leaves_nothing(
 
 def test_what_a_killed_program_owed_is_put_out_by_a_changed_one(tmp_path: Path) -> None:
     """It was killed between a checkpoint and its output; a start that adopts is killed as well."""
-    failing = {"FABRIC_TESTING": "1", "FABRIC_HOME": str(tmp_path / "home")}
+    failing = {
+        "FABRIC_TESTING": "1", "FABRIC_HOME": str(tmp_path / "home"),
+        forked.HELD: str(tmp_path / "held"),
+    }  # fmt: skip
     places = ("stream.publishing:2:exit", "stream.publishing:1:exit", "")
     for number, place in enumerate(places):
         name, renames = f"step{min(number, 1)}", "step0=step1" if number else ""
         arguments = [str(tmp_path / "out"), name, renames, "1000" if number < 2 else "0"]
         environ = {**os.environ, **failing, **({"FABRIC_FAILPOINT": place} if place else {})}
-        with (tmp_path / "said").open("wb") as said:
+        hold = held(tmp_path / "held") if place else nullcontext()
+        with hold, (tmp_path / "said").open("wb") as said:
             running = forked.program(f"{__name__}:program", arguments, said, environ)
+            running.wait(180)
         assert running.wait(180) == (137 if place else 0), (tmp_path / "said").read_text()
     assert differing("count", tmp_path / "out") == ""
 

@@ -208,7 +208,7 @@ def test_two_streams_of_one_name_are_refused(session: Session, tmp_path: Path) -
             with pytest.raises(ConfigError, match="'one' is running already, in process "):
                 rows(other).write_stream(tmp_path / "b", name="one")
             first.cancel()
-        wait_until(lambda: _starts(other, tmp_path / "b"), 30)
+        wait_until(lambda: _starts(other, tmp_path / "b"))
     assert n_rows(tmp_path / "b") == 4_000
 
 
@@ -228,7 +228,7 @@ def test_a_stream_that_came_to_its_end_is_not_begun_again(session: Session, tmp_
     def again(**options: str) -> None:
         rows(session).write_stream(tmp_path / "other", name="ended", **options).wait()
 
-    wait_until(lambda: _says(again, "came to its end"), 30)
+    wait_until(lambda: _says(again, "came to its end"))
     with pytest.raises(ConfigError, match='"new" begins anew'):
         again(on_existing="fail")
     again(on_existing="new")
@@ -283,7 +283,7 @@ def test_a_dropped_stream_begins_anew(
             session.drop_stream("gone")
         job.savepoint("before")
         job.cancel()
-    wait_until(lambda: session.streams()[0].state == "stopped", 30)
+    wait_until(lambda: session.streams()[0].state == "stopped")
     (stream,) = session.streams()
     assert (stream.name, stream.job_id, stream.starts) == ("gone", job.id, 1)
     assert main(["streams", "list", "--folder", str(kept)]) == 0
@@ -378,14 +378,16 @@ def test_five_kinds_of_state_go_on_on_agents(
     with fabric.connect(f"fabric://{mortal.address}", token=mortal.token) as session:
         session.checkpoints(interval_s=0.2)
         for _ in range(2):
-            job = make(generated(session, 1_000, n)).write_stream(out, name=name, parallelism=2)
-            first = job.status.stream.checkpoint
-            wait_until(lambda j=job, c=first: _published(j) > c, 120)
-            time.sleep(rng.random())
-            victim = rng.randrange(2)
-            mortal.kill(victim)
-            mortal.restart(victim)
-            assert job.cancel().state == "cancelled"
+            with mortal.held():
+                made = make(generated(session, 1_000, n))
+                job = made.write_stream(out, name=name, parallelism=2)
+                first = job.status.stream.checkpoint
+                wait_until(lambda j=job, c=first: _published(j) > c, 120)
+                time.sleep(rng.random())
+                victim = rng.randrange(2)
+                mortal.kill(victim)
+                mortal.restart(victim)
+                assert job.cancel().state == "cancelled", job.error
         last = make(generated(session, 0, n)).write_stream(out, name=name, parallelism=2).wait()
         assert last.status.stream.checkpoint
     assert differing(kind, out, n) == ""

@@ -144,11 +144,12 @@ def test_a_stream_and_what_is_written_down_of_it(
     ):
         target = streams.to_files(url_of(bucket, "out"), storage_options=options)
         made = streams.generator(n_rows=N_ROWS, rows_per_s=500, session=session)
-        job = made.write_stream(target, name="clicks")
-        wait_until(lambda: any(each.state == "published" for each in job.checkpoints()), 60)
-        running.kill(0)
-        running.restart(0)
-        job.savepoint("kept")
+        with running.held():
+            job = made.write_stream(target, name="clicks")
+            wait_until(lambda: any(each.state == "published" for each in job.checkpoints()))
+            running.kill(0)
+            running.restart(0)
+            job.savepoint("kept")
         job.wait()
         said = [str(job.events()), str(job.status), job.explain()]
     rows = ds.dataset(bucket / "out").to_table()

@@ -74,14 +74,15 @@ def test_agents_and_a_coordinator_die(bucket: Path) -> None:
         local_fabric(2, environ=settings) as running,
         fabric.connect(f"fabric://{running.address}", token=running.token) as session,
     ):
-        job = made(session, 300).write_stream(url_of(bucket, "out"), name="clicks")
-        wait_until(lambda: complete(job) > 0, 60)
-        running.kill(0)
-        running.restart(0)
-        before = complete(job)
-        wait_until(lambda: complete(job) > before, 60)
-        running.kill_coordinator()
-        running.start_coordinator()
+        with running.held():
+            job = made(session, 300).write_stream(url_of(bucket, "out"), name="clicks")
+            wait_until(lambda: complete(job) > 0, 60)
+            running.kill(0)
+            running.restart(0)
+            before = complete(job)
+            wait_until(lambda: complete(job) > before, 60)
+            running.kill_coordinator()
+            running.start_coordinator()
         job.wait()
         rows = session.read_parquet(url_of(bucket, "out")).collect()
     assert len(rows) == N_ROWS

@@ -57,9 +57,12 @@ def in_two_levels(session: Session, rows_per_s: int = 0) -> DataFrame:
 
 
 def begun(
-    session: Session, out: Path, name: str | None = "clicks", rows_per_s: int = 100
+    session: Session, out: Path, name: str | None = "clicks", rows_per_s: int = 20
 ) -> fabric.Job:
-    """A stream that has read some of its rows, into windows that are open for an hour."""
+    """A stream that has read some of its rows, into windows that are open for an hour.
+
+    It would take minutes to come to its end, so it does not while a test looks at it.
+    """
     job = counted(session, rows_per_s=rows_per_s).write_stream(out, name=name)
     wait_until(lambda: n_read(job) > 0, 60)
     return job

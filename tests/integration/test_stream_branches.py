@@ -44,6 +44,7 @@ from fabric.plan.targets import StreamFileTarget
 from tests.support import running
 from tests.support.compare import unlike
 from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.held import held
 from tests.support.sampled import sampled
 from tests.support.wait import wait_until
 
@@ -303,6 +304,12 @@ def test_a_table_below_one_watermark(agents: EmbeddedFabric, tmp_path: Path) -> 
     assert compared(found, made, branches) == ""
 
 
+def complete(pair: EmbeddedFabric, job: str) -> int:
+    """The newest complete checkpoint."""
+    told = pair.control.list_checkpoints(pb.CheckpointsRequest(job_id=job)).checkpoints
+    return max((c.checkpoint for c in told if c.state not in ("under way", "aborted")), default=0)
+
+
 def test_agents_that_leave_change_no_result(pool: SlotPool, tmp_path: Path) -> None:
     """Each branch goes on from the checkpoint where it was, and the source where all were."""
     config = CoordinatorConfig(checkpoint=CheckpointConfig(folder=str(tmp_path), interval_s=0.2))
@@ -316,16 +323,10 @@ def test_agents_that_leave_change_no_result(pool: SlotPool, tmp_path: Path) -> N
     ])  # fmt: skip
     first, *others = (each.stream for each in branches)
     with embedded_pair(2, slots=8, config=config, pool=pool) as pair:
-        job = pair.submit(first.union(*others).plan.root, parallelism=2)
-        request = pb.CheckpointsRequest(job_id=job)
-
-        def complete() -> int:
-            told = pair.control.list_checkpoints(request).checkpoints
-            over = ("under way", "aborted")
-            return max((c.checkpoint for c in told if c.state not in over), default=0)
-
-        wait_until(lambda: complete() >= 2, 60)
-        pair.agents[1].close()
+        with held(tmp_path.with_suffix(".held")):
+            job = pair.submit(first.union(*others).plan.root, parallelism=2)
+            wait_until(lambda: complete(pair, job) >= 2)
+            pair.agents[1].close()
         pair.wait(job)
         found = running.result(pair.control, pair.transport, job)
     assert compared(found, made, branches) == ""

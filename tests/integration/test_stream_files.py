@@ -21,6 +21,7 @@ from fabric.plan.sources import DatasetSource, GeneratorStream
 from fabric.plan.targets import DatasetTarget, StreamFileTarget
 from tests.support.damage import damaged_when_read, flip
 from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.held import held
 from tests.support.wait import wait_until
 
 N_ROWS, N_SPLITS = 12_000, 3
@@ -91,7 +92,7 @@ def test_a_cancelled_stream_leaves_whole_checkpoints(
     before = seen(target)
     fabric.control.cancel(pb.JobRequest(job_id=job))
     ended = pb.JOB_CANCELLED
-    wait_until(lambda: fabric.control.status(pb.JobRequest(job_id=job)).state == ended, 30)
+    wait_until(lambda: fabric.control.status(pb.JobRequest(job_id=job)).state == ended)
     after = seen(target)
     assert before <= after
     assert set(after.values()) == {1}
@@ -139,9 +140,10 @@ def test_what_somebody_took_away_ends_the_job(tmp_path: Path) -> None:
             path.rename(tmp_path / path.name)
 
     with running(tmp_path, 0.2) as fabric, damaged_when_read(take_away):
-        job = fabric.submit(into(target, 4000), parallelism=3)
-        further(fabric, job, 2)
-        fabric.agents[2].close()
+        with held(tmp_path / "held"):
+            job = fabric.submit(into(target, 4000), parallelism=3)
+            further(fabric, job, 2)
+            fabric.agents[2].close()
         with pytest.raises(ExternalError, match=r"would be seen twice: .*moved or removed by hand"):
             fabric.wait(job)
 
@@ -150,13 +152,14 @@ def test_a_dataset_takes_back_what_a_damaged_checkpoint_published(tmp_path: Path
     source = GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS, rows_per_s=4000)
     made = StreamScan(source, stream_schema(source), path="made")
     with running(tmp_path, 0.2) as fabric, damaged_when_read(flip_manifest):
-        job = fabric.submit(
-            Sink(made, DatasetTarget("d", (), 1, mode="append"), path="out"), parallelism=3
-        )
-        further(fabric, job, 2)
-        (location,) = fabric.control.locate(pb.LocateRequest(dataset="d")).datasets
-        assert list(location.owners) == ["agent-0"]
-        fabric.agents[2].close()
+        with held(tmp_path / "held"):
+            job = fabric.submit(
+                Sink(made, DatasetTarget("d", (), 1, mode="append"), path="out"), parallelism=3
+            )
+            further(fabric, job, 2)
+            (location,) = fabric.control.locate(pb.LocateRequest(dataset="d")).datasets
+            assert list(location.owners) == ["agent-0"]
+            fabric.agents[2].close()
         fabric.wait(job)
         table = fabric.collect(Scan(DatasetSource("d"), made.schema, path="read"))
         assert "OUTPUT IS TAKEN BACK, its rows come again" in told(fabric, job)

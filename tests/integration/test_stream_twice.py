@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -20,6 +21,7 @@ from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
 from fabric.errors import ConfigError, PlanError
 from tests.support import forked
+from tests.support.held import held
 from tests.support.sampled import sampled
 from tests.support.wait import wait_until
 
@@ -44,10 +46,11 @@ def program(folder: str, rows_per_s: str) -> None:
 
 def run(folder: Path, rows_per_s: int, home: Path, failpoint: str = "") -> tuple[int, str]:
     environ = {
-        **os.environ, "FABRIC_HOME": str(home),
+        **os.environ, "FABRIC_HOME": str(home), forked.HELD: str(folder.parent / "held"),
         **({"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": failpoint} if failpoint else {}),
     }  # fmt: skip
-    with TemporaryFile() as out:
+    hold = held(folder.parent / "held") if failpoint else nullcontext()
+    with hold, TemporaryFile() as out:
         arguments = [str(folder), str(rows_per_s)]
         code = forked.program(f"{__name__}:program", arguments, out, environ).wait(120)
         out.seek(0)
@@ -207,7 +210,7 @@ def test_of_programs_that_start_at_once_one_writes(
     assert sum('use mode="append"' in said for said in ended) == n_jobs - 1
     if to == "folder":
         assert rows_in(tmp_path / "out") == ROWS
-        wait_until(lambda: os.listdir(tmp_path) == ["out"], 30)
+        wait_until(lambda: os.listdir(tmp_path) == ["out"])
     else:
         assert session.read_dataset("d").count() == N_ROWS
 

@@ -25,6 +25,7 @@ from fabric.plan.sources import GeneratorStream
 from tests.support import running
 from tests.support.compare import unlike
 from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.held import held
 from tests.support.wait import wait_until
 
 N_ROWS, N_SPLITS = 40_000, 4
@@ -83,7 +84,7 @@ def test_a_result_that_is_partly_gone_is_not_read(fabric: EmbeddedFabric) -> Non
     job = fabric.submit(filtered(0), parallelism=3)
     fabric.wait(job)
     fabric.agents[1].close()
-    wait_until(lambda: len(fabric.control.list_agents(pb.ListRequest()).agents) == 2, 30)
+    wait_until(lambda: len(fabric.control.list_agents(pb.ListRequest()).agents) == 2)
     with pytest.raises(PartitionLostError, match=r"1 of 3 parts of the result are gone"):
         rows_of(fabric, job)
     fabric.control.restart(pb.RestartRequest(job_id=job))
@@ -93,12 +94,12 @@ def test_a_result_that_is_partly_gone_is_not_read(fabric: EmbeddedFabric) -> Non
     assert set(found) == expected()
 
 
-def test_rows_are_neither_lost_nor_doubled_when_agents_leave(fabric: EmbeddedFabric) -> None:
-    job = fabric.submit(filtered(8000), parallelism=3)
-    for agent in (fabric.agents[1], fabric.agents[2]):
-        seen = complete(fabric, job)
-        wait_until(lambda seen=seen: complete(fabric, job) >= seen + 2, 60)
-        agent.close()
+def test_rows_are_neither_lost_nor_doubled_when_agents_leave(
+    fabric: EmbeddedFabric, tmp_path: Path
+) -> None:
+    with held(tmp_path.with_suffix(".held")):
+        job = fabric.submit(filtered(8000), parallelism=3)
+        agents_leave(fabric, job)
     fabric.wait(job)
     found = rows_of(fabric, job)
     assert len(found) == len(set(found))
@@ -107,7 +108,15 @@ def test_rows_are_neither_lost_nor_doubled_when_agents_leave(fabric: EmbeddedFab
     assert kinds.count("job restored") == 3, "once at the start, once for each agent"
 
 
-def test_windows_are_the_same_when_agents_leave(fabric: EmbeddedFabric) -> None:
+def agents_leave(fabric: EmbeddedFabric, job: str) -> None:
+    """Two of three, each after some checkpoints."""
+    for agent in (fabric.agents[1], fabric.agents[2]):
+        seen = complete(fabric, job)
+        wait_until(lambda seen=seen: complete(fabric, job) >= seen + 2)
+        agent.close()
+
+
+def test_windows_are_the_same_when_agents_leave(fabric: EmbeddedFabric, tmp_path: Path) -> None:
     """Rows of all splits meet by key on other agents; state moves with the key groups."""
     source = GeneratorStream(
         n_rows=N_ROWS, n_splits=N_SPLITS, rows_per_s=8000, start_us=START_US, disorder_us=50_000
@@ -117,11 +126,9 @@ def test_windows_are_the_same_when_agents_leave(fabric: EmbeddedFabric) -> None:
     plan = StreamAggregate(
         rows, (Column("key"),), sums, window=Tumbling(500_000), time="ts", path="windows"
     )
-    job = fabric.submit(plan, parallelism=3)
-    for agent in (fabric.agents[1], fabric.agents[2]):
-        seen = complete(fabric, job)
-        wait_until(lambda seen=seen: complete(fabric, job) >= seen + 2, 60)
-        agent.close()
+    with held(tmp_path.with_suffix(".held")):
+        job = fabric.submit(plan, parallelism=3)
+        agents_leave(fabric, job)
     fabric.wait(job)
     found = running.result(fabric.control, fabric.transport, job)
     duck = duckdb.connect()
@@ -151,7 +158,7 @@ def test_nothing_of_a_released_job_stays(fabric: EmbeddedFabric, tmp_path: Path)
     fabric.wait(job)
     assert list(tmp_path.iterdir())
     fabric.control.release(pb.JobRequest(job_id=job))
-    wait_until(lambda: not list(tmp_path.iterdir()), 30)
+    wait_until(lambda: not list(tmp_path.iterdir()))
 
 
 def test_a_session_has_the_slots_that_it_has() -> None:

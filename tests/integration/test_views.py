@@ -88,7 +88,7 @@ def balances(session: Session, n_rows: int, *, rows_per_s: int = 0) -> DataFrame
 
 def shown(session: Session, name: str) -> fabric.View:
     """The view, once there is a checkpoint of it."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
             return session.view(name)
@@ -118,6 +118,7 @@ def test_every_answer_is_one_checkpoint(one: LocalFabric, session: Session) -> N
         )
         view = shown(session, "balances")
         until(lambda: view.get(7) is not None)
+        until(lambda: view.read().count())  # of a checkpoint that all have heard of
         while len(set(seen)) < 4 or not spread:  # what is read live is newer
             table = by_flight(one, "dataset", "balances")
             mine = view.read().agg(balance=col("balance").sum()).collect()
@@ -174,6 +175,7 @@ def test_an_agent_dies_and_the_view_goes_on(tmp_path: Path, state: Any) -> None:
                 "balances", key="account", parallelism=N_TASKS
             )
             view = shown(session, "balances")
+            until(lambda: view.read().count() == N_KEYS)
             for agent in (0, 1):
                 checkpoint = view.checkpoint
                 assert checkpoint is not None
@@ -196,7 +198,7 @@ def added_up(view: fabric.View) -> bool:
     return True
 
 
-def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(true: Callable[[], object], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
