@@ -14,6 +14,8 @@ from fabric import DataFrame, Process, ProcessContext, col, streams
 from tests.support.changes import Settled, settled
 
 N_KEYS = 50
+LATER_US = 4_102_444_800_000_000
+"""In event time: when all rows are there."""
 
 
 def rows() -> DataFrame:
@@ -82,7 +84,7 @@ class Counting(Process):
 
     def on_rows(self, ctx: ProcessContext, key: int, rows: pa.RecordBatch) -> None:
         ctx.state("n").add(rows.num_rows)
-        ctx.timers.set(10**15)
+        ctx.timers.set(LATER_US)
         if key == 3:
             raise ValueError("three")
 
