@@ -335,8 +335,9 @@ def test_what_ends_between_hello_and_welcome_is_told(agent: Running) -> None:
 
 
 def test_an_agent_that_hears_nothing_stops_its_tasks(agent: Running) -> None:
-    agent.say(welcome=pb.Welcome(heartbeat_s=0.01, timeout_s=0.05))
     agent.deploy(b"wait")
+    wait_until(lambda: agent.runtime.running_tasks == 1)
+    agent.say(welcome=pb.Welcome(heartbeat_s=0.01, timeout_s=0.05))
     assert agent.ended("0.0") == ["CANCELLED"]
 
 

@@ -60,7 +60,7 @@ def test_a_process_from_start_to_signal_and_again(start: object, tmp_path: Path)
         assert not control.list_jobs(pb.ListRequest()).jobs
         control.close()
         os.kill(process.pid, number)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=120)
         assert (process.returncode, out) == (0, "")
         assert "Traceback" not in errors
     assert sorted(p.name for p in tmp_path.iterdir()) == ["coordinator", "secret", "token"]
@@ -69,7 +69,7 @@ def test_a_process_from_start_to_signal_and_again(start: object, tmp_path: Path)
 def test_killed_outright_it_starts_again(start: object) -> None:
     process, _ = start()
     process.kill()
-    process.wait(30)
+    process.wait(60)
     _, address = start()
     assert address.startswith("127.0.0.1:")
 
@@ -87,7 +87,7 @@ def test_it_ends_when_its_metadata_is_removed(
     with pytest.raises((StorageError, PeerLostError)):
         control.submit(pb.SubmitRequest(plan=encode(plan)))
     control.close()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode != 0
     assert "files of the metadata store were removed or replaced while it was in use" in errors
 
@@ -97,11 +97,11 @@ def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     ready, stop = threading.Event(), threading.Event()
     thread = threading.Thread(target=run_coordinator, args=(config, lambda _: ready.set(), stop))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     with pytest.raises(StorageError, match="in use by another coordinator"):
         run_coordinator(config)
     stop.set()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
 
 

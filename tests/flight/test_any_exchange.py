@@ -256,7 +256,7 @@ class Edge:
                     failures.append(error)
             return bool(failures)
 
-        wait_until(failed, 20)
+        wait_until(failed)
         return failures[0]
 
 

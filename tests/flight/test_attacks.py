@@ -61,8 +61,8 @@ def nothing_stays(rig: FlightRig) -> Iterator[None]:
     """Whatever is done in here leaves no file, dataset, transaction or open call."""
     before = rig.control.catalogue.all(), files_of(rig)
     yield
-    wait_until(lambda: all(server.n_open == 0 for server in rig.servers.values()), 20)
-    wait_until(lambda: (rig.control.catalogue.all(), files_of(rig)) == before, 20)
+    wait_until(lambda: all(server.n_open == 0 for server in rig.servers.values()))
+    wait_until(lambda: (rig.control.catalogue.all(), files_of(rig)) == before)
     open_now = [t for t in rig.control.catalogue._transactions.values() if not t.version]
     assert open_now == []
     with rig.client() as client:
@@ -388,7 +388,7 @@ def test_a_wire_that_is_cut_anywhere_leaves_all_or_nothing(rig: FlightRig, kind:
                 path += [begin(direct, name=path[1]), "w", "0"]
             with suppress(FabricError), Client(relay.address, rig.token("write")) as client:
                 client.put_once(path, SCHEMA, batches)
-        wait_until(lambda: all(server.n_open == 0 for server in rig.servers.values()), 20)
+        wait_until(lambda: all(server.n_open == 0 for server in rig.servers.values()))
         if kind == "plain":
             seen.add(sum(d.rows for d in rig.control.catalogue.all() if d.name == path[1]))
         else:
@@ -435,7 +435,7 @@ def test_a_hundred_puts_at_once(rig: FlightRig, end: str) -> None:
         def put_all(first: int) -> None:
             with ThreadPoolExecutor(n_puts) as pool:
                 list(pool.map(put, range(first, first + n_puts)))
-            wait_until(lambda: all(server.n_open == 0 for server in rig.servers.values()), 20)
+            wait_until(lambda: all(server.n_open == 0 for server in rig.servers.values()))
 
         put_all(0)  # connections between agents are kept
         threads, descriptors = n_threads(), n_descriptors()
@@ -445,6 +445,6 @@ def test_a_hundred_puts_at_once(rig: FlightRig, end: str) -> None:
         found = pa.Table.from_batches(client.read(client.info(["dataset", "all"])))
         assert sorted(found["k"].to_pylist()) == list(range(expected))
     if end == "abandon":
-        wait_until(lambda: files_of(rig) == [], 20)
-    wait_until(lambda: n_descriptors() <= descriptors + 40, 20)
-    wait_until(lambda: n_threads() <= threads + 20, 20)
+        wait_until(lambda: files_of(rig) == [])
+    wait_until(lambda: n_descriptors() <= descriptors + 40)
+    wait_until(lambda: n_threads() <= threads + 20)

@@ -49,7 +49,7 @@ def impatient(tmp_path: Path) -> Iterator[FlightRig]:
 def still_serves(rig: FlightRig) -> None:
     with rig.client() as client:
         assert client.action("healthcheck")["status"] == "ok"
-    wait_until(lambda: rig.servers["a0"].n_open == 0, 20)
+    wait_until(lambda: rig.servers["a0"].n_open == 0)
 
 
 # ---- what unfolds
@@ -334,7 +334,7 @@ def test_a_silent_client_loses_its_connection(
         code = client.ends()
         assert code is not grpc.StatusCode.OK
         # an agent's own may take longer
-        wait_until(lambda: impatient.servers["a0"].n_open == 1, 20)
+        wait_until(lambda: impatient.servers["a0"].n_open == 1)
         assert agent.call.is_active()
     still_serves(impatient)
 
@@ -349,7 +349,7 @@ def test_a_reader_that_stops_loses_its_connection(impatient: FlightRig) -> None:
         request = b"\x0a" + varint(len(ticket.ticket)) + ticket.ticket
         call = channel.unary_stream(SERVICE + "DoGet")(request, metadata=bearer(impatient))
         next(call)
-        wait_until(lambda: impatient.servers["a0"].n_open == 0, 20)
+        wait_until(lambda: impatient.servers["a0"].n_open == 0)
         with pytest.raises(grpc.RpcError):
             list(call)
     still_serves(impatient)
@@ -365,10 +365,10 @@ def test_agents_find_a_place_whatever_clients_do(rig: FlightRig) -> None:
             return client
 
         opened("Handshake", None)
-        wait_until(lambda: rig.servers["a0"].n_open == 1, 20)
+        wait_until(lambda: rig.servers["a0"].n_open == 1)
         assert opened("Handshake", None).ends() is grpc.StatusCode.UNAVAILABLE  # a quarter
         agents = [opened("DoPut", bearer(rig, "agent")) for _ in range(5)]
-        wait_until(lambda: rig.servers["a0"].n_open == 6, 20)
+        wait_until(lambda: rig.servers["a0"].n_open == 6)
         assert all(each.call.is_active() for each in agents)
         with rig.client() as client:
             assert client.action("healthcheck")["status"] == "ok"
@@ -376,7 +376,7 @@ def test_agents_find_a_place_whatever_clients_do(rig: FlightRig) -> None:
         with rig.client() as client, pytest.raises(PeerLostError, match="already serves"):
             client.action("healthcheck")
         opened("DoPut", bearer(rig, "agent"))
-        wait_until(lambda: rig.servers["a0"].n_open == 7, 20)
+        wait_until(lambda: rig.servers["a0"].n_open == 7)
 
 
 def test_one_client_has_so_many_calls_at_once(tmp_path: Path) -> None:
@@ -389,17 +389,17 @@ def test_one_client_has_so_many_calls_at_once(tmp_path: Path) -> None:
             return client.close
 
         close, *_ = [opened(one) for _ in range(4)]
-        wait_until(lambda: rig.servers["a0"].n_open == 4, 20)
+        wait_until(lambda: rig.servers["a0"].n_open == 4)
         more = Silent(rig, "DoPut", [], one)
         stack.callback(more.close)
         assert more.ends() is grpc.StatusCode.UNAVAILABLE
         assert "already has 4 calls open here" in more.call.details()
         opened(another)
-        wait_until(lambda: rig.servers["a0"].n_open == 5, 20)
+        wait_until(lambda: rig.servers["a0"].n_open == 5)
         close()
-        wait_until(lambda: rig.servers["a0"].n_open == 4, 20)
+        wait_until(lambda: rig.servers["a0"].n_open == 4)
         opened(one)
-        wait_until(lambda: rig.servers["a0"].n_open == 5, 20)
+        wait_until(lambda: rig.servers["a0"].n_open == 5)
 
 
 @pytest.mark.parametrize("scope", [None, "read"])

@@ -86,7 +86,7 @@ def refused(client: Client, rig: FlightRig, message: str, write: Any) -> None:
     with pytest.raises(DataError, match=message):
         put()
     roots = [files.root for files in rig.files.values()]
-    wait_until(lambda: not any(names for root in roots for _, _, names in os.walk(root)), 10)
+    wait_until(lambda: not any(names for root in roots for _, _, names in os.walk(root)))
 
 
 def test_partitions_of_others_are_refused(client: Client, rig: FlightRig) -> None:

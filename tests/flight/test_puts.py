@@ -169,7 +169,7 @@ def test_headers_that_lie_reach_no_kernel(rig: FlightRig, scope: str) -> None:
             send(rig, scope, path, [(rows(10), b"\xff")])
         with pytest.raises(PartitionLostError, match="2 messages are missing before 2"):
             send(rig, scope, path, [message(transaction, 2, rows(0), (0, 0))])
-    wait_until(lambda: no_files(rig), 10)
+    wait_until(lambda: no_files(rig))
 
 
 def test_a_put_that_breaks_off_leaves_nothing(rig: FlightRig) -> None:
@@ -179,16 +179,16 @@ def test_a_put_that_breaks_off_leaves_nothing(rig: FlightRig) -> None:
         for path in (attempt, [*attempt, "owner"], ["dataset", "e"]):
             header = (b"authorization", f"Bearer {rig.token('write')}".encode())
             with connect(rig.address("a0")) as raw:
-                options = fl.FlightCallOptions(timeout=1.0, headers=[header])
+                options = fl.FlightCallOptions(timeout=3.0, headers=[header])
                 writer, _ = raw.do_put(fl.FlightDescriptor.for_path(*path), SCHEMA, options)
                 batch, metadata = message(transaction, 0, rows(100), (0, 100))
                 writer.write_with_metadata(batch, metadata)
-                wait_until(lambda: rig.servers["a0"].n_open > 0, 10)
-                wait_until(lambda: rig.servers["a0"].n_open == 0, 10)
+                wait_until(lambda: rig.servers["a0"].n_open > 0)
+                wait_until(lambda: rig.servers["a0"].n_open == 0)
                 with pytest.raises(fl.FlightTimedOutError):
                     writer.close()
-        wait_until(lambda: no_files(rig), 10)
-        wait_until(lambda: list(rig.control.catalogue._transactions) == [transaction], 10)
+        wait_until(lambda: no_files(rig))
+        wait_until(lambda: list(rig.control.catalogue._transactions) == [transaction])
     assert rig.control.catalogue.all() == []
 
 

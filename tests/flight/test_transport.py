@@ -160,7 +160,7 @@ def test_a_dead_peer_is_known_at_once(rig: FlightRig) -> None:
     with pytest.raises(PeerLostError, match="is the agent still running") as caught:
         list(rig.transports["a0"].fetch(address, request((0, 0))))
     assert caught.value.where.agent == address
-    assert time.monotonic() - begun_s < 5
+    assert time.monotonic() - begun_s < 15  # what waits for an answer does so for 20 s at least
 
 
 def test_a_listener_that_never_answers_ends_in_time() -> None:

@@ -112,9 +112,9 @@ def unharmed(agent: Agent) -> Iterator[None]:
     threads, descriptors, n_bytes = agent.holds()
     yield
     assert any(agent.answers() for _ in range(3))  # the machine may be busy, an agent that hangs is
-    wait_until(lambda: agent.holds()[0] <= threads + 8, 30)
-    wait_until(lambda: agent.holds()[1] <= descriptors + 8, 30)
-    wait_until(lambda: agent.holds()[2] <= n_bytes + (64 << 20), 30)
+    wait_until(lambda: agent.holds()[0] <= threads + 8, 60)
+    wait_until(lambda: agent.holds()[1] <= descriptors + 8, 60)
+    wait_until(lambda: agent.holds()[2] <= n_bytes + (64 << 20), 60)
 
 
 def named(error: grpc.RpcError | None) -> None:

@@ -130,7 +130,6 @@ def test_nothing_is_lost_while_the_registry_is_away(
         job.cancel()
 
 
-@pytest.mark.timeout(60)
 def test_a_job_that_waits_for_a_registry_can_be_cancelled(
     tmp_path: Path, registry: Apicurio
 ) -> None:

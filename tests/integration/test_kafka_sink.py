@@ -265,7 +265,7 @@ def test_two_jobs_can_not_share_transactional_ids(
         fabric.submit(into(target, 1000), parallelism=1)
     fabric.control.cancel(pb.JobRequest(job_id=first))
     ended = pb.JOB_CANCELLED
-    wait_until(lambda: fabric.control.status(pb.JobRequest(job_id=first)).state == ended, 30)
+    wait_until(lambda: fabric.control.status(pb.JobRequest(job_id=first)).state == ended)
     second = fabric.submit(into(target, 20_000), parallelism=1)
     fabric.wait(second)
     check_markers(broker, second, N_ROWS)

@@ -119,7 +119,7 @@ def by_flight(url: str, token: str, *path: str) -> tuple[int, pa.Table]:
 def test_plain_flight_reads_what_duckdb_computes(engine: StateBackend, tmp_path: Path) -> None:
     with fabric.connect(serve=True, parallelism=4) as session:
         session.checkpoints(
-            interval_s=0.3, retained=30, folder=tmp_path, state=engine, state_memory="64 KiB"
+            interval_s=0.3, retained=200, folder=tmp_path, state=engine, state_memory="64 KiB"
         )
         job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
@@ -140,7 +140,7 @@ def test_a_go_client_reads_what_duckdb_computes(two: LocalFabric, tmp_path: Path
     root = Path(__file__).parents[2]
     program = go_program(root / "clients/foreign/read_flight.go", root / "build" / "foreign")
     with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
-        session.checkpoints(interval_s=0.3, retained=30, folder=tmp_path)
+        session.checkpoints(interval_s=0.3, retained=200, folder=tmp_path)
         job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
         address = two.attached()[0].address.removeprefix("grpc+tcp://")
@@ -159,7 +159,7 @@ def test_a_go_client_reads_what_duckdb_computes(two: LocalFabric, tmp_path: Path
 def test_open_windows_have_their_bounds_and_values(engine: StateBackend, tmp_path: Path) -> None:
     with fabric.connect(serve=True, parallelism=4) as session:
         session.checkpoints(
-            interval_s=0.3, retained=30, folder=tmp_path, state=engine, state_memory="64 KiB"
+            interval_s=0.3, retained=200, folder=tmp_path, state=engine, state_memory="64 KiB"
         )
         job = windows(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
@@ -191,7 +191,7 @@ def test_keys_have_what_duckdb_computes(engine: StateBackend, tmp_path: Path) ->
     """Of steps of all kinds, at the checkpoint at which the job stopped."""
     with fabric.connect(serve=True, parallelism=6) as session:
         session.checkpoints(
-            interval_s=0.3, retained=30, folder=tmp_path, state=engine, state_memory="64 KiB"
+            interval_s=0.3, retained=200, folder=tmp_path, state=engine, state_memory="64 KiB"
         )
         kept = events(session).process(
             Kept(), keys="key", schema={"key": "int64"},
@@ -255,7 +255,7 @@ class Newest(Process):
 
 def test_any_name_that_a_state_may_have_is_read(tmp_path: Path) -> None:
     with fabric.connect(serve=True, parallelism=2) as session:
-        session.checkpoints(interval_s=0.3, retained=30, folder=tmp_path)
+        session.checkpoints(interval_s=0.3, retained=200, folder=tmp_path)
         kept = events(session).process(
             Newest(), keys="key", schema={"key": "int64"},
             state={name: streams.value_state("int64") for name in ("_last", "größe")},
@@ -278,7 +278,7 @@ def two() -> Iterator[LocalFabric]:
 
 def test_a_job_on_two_agents(two: LocalFabric, tmp_path: Path) -> None:
     with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
-        session.checkpoints(interval_s=0.3, retained=30, folder=tmp_path)
+        session.checkpoints(interval_s=0.3, retained=200, folder=tmp_path)
         job = counts(session).write_stream(streams.to_blackhole(), parallelism=2)
         wait_for(job)
         for agent in two.attached():

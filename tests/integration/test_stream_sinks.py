@@ -64,7 +64,7 @@ def test_each_row_is_in_one_file_when_agents_leave(
             assert len(found) == len(set(found))
         agent.close()
     fabric.wait(job)
-    wait_until(lambda: not list(tmp_path.glob(".out*")), 30)
+    wait_until(lambda: not list(tmp_path.glob(".out*")))
     found = rows_in(out)
     assert len(found) == N_ROWS
     assert set(found) == {(n % N_SPLITS, n // N_SPLITS) for n in range(N_ROWS)}

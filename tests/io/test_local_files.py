@@ -19,8 +19,9 @@ from fabric.io.local_files import reading
 from fabric.io.readers import enumerate_stream, open_reader
 from fabric.io.sources.file import enumerate_splits, read_split, source_schema
 from fabric.plan.sources import FileSource, FollowedFiles, Split
+from tests.support.wait import wait_until
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(240)
 SCHEMA = pa.schema([("k", pa.int64())])
 FORMATS = ("parquet", "csv", "ipc", "json")
 Make = Callable[[Path], None]
@@ -141,10 +142,10 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("k\n1\n")
     os.mkfifo(tmp_path / "pipe")
-    before = os.listdir("/proc/self/fd")
+    before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         local_files.opened(str(path)).close()
         for name in ("pipe", "none"):
             with pytest.raises(FabricError), reading(name, "CSV"):
                 local_files.opened(str(tmp_path / name))
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)  # others may have closed some

@@ -56,5 +56,5 @@ def test_it_ends_with_the_process_that_started_it() -> None:
     pid, folder = starter.stdout.readline().split()  # type: ignore[union-attr]
     os.kill(starter.pid, signal.SIGKILL)
     starter.communicate()
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 30)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
     subprocess.run(["rm", "-rf", folder], check=True)

@@ -155,13 +155,13 @@ class KafkaOrdeal(Submitted):
             self.watcher.close()
         self.release()
         wait_idle(self._fabric)
-        wait_until(lambda: not [*self._folder.parent.glob(f"{self.job_id}*")], 30.0)
+        wait_until(lambda: not [*self._folder.parent.glob(f"{self.job_id}*")])
 
     def check(self) -> None:
         """What was seen is right, and was so all the while."""
         records = self.kafka.records(self.topic)  # an AssertionError where a transaction is open
         now = {(r.partition, r.offset): r.value for r in records}
-        wait_until(lambda: len(self.watcher.records) >= len(now), 30.0)
+        wait_until(lambda: len(self.watcher.records) >= len(now))
         assert self.watcher.records == now, "a record that was seen is absent, or another one"
         results = Counter(map(_result, now.values()))
         assert set(results.values()) == {1}, "some are seen twice"
@@ -171,7 +171,7 @@ class KafkaOrdeal(Submitted):
         assert left == [], "published records lie aside"
         self.check_markers(len(now))
         self.check_offsets()
-        wait_until(lambda: not any(map(is_open, self._transactions().values())), 30.0)
+        wait_until(lambda: not any(map(is_open, self._transactions().values())))
         assert self._transactions(), "brokers know none of its transactional ids"
 
     def told(self) -> str:

@@ -154,7 +154,7 @@ class StreamOrdeal(Submitted):
         self.check(at_fault)
         self.release()
         wait_idle(self._fabric)
-        wait_until(lambda: not self.leftovers(), 30.0)
+        wait_until(lambda: not self.leftovers())
 
     def check(self, at_fault: int | None = None) -> None:
         """All of it; `at_fault` was the newest checkpoint at the time of the last fault."""

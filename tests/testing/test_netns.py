@@ -141,4 +141,4 @@ def test_nothing_is_left_of_a_killed_test(number: int) -> None:
         assert test.stdout.readline().startswith(b"10.")
         assert namespaces() - before
         test.send_signal(number)
-    wait_until(lambda: namespaces() <= before and lines() <= cables, 10.0)
+    wait_until(lambda: namespaces() <= before and lines() <= cables)

@@ -16,7 +16,7 @@ from fabric.operators.fragment.arrow_dataset import StreamDataset, StreamPart
 from fabric.telemetry.logs import configure_logs
 from tests.support.wait import wait_until
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(240)
 SCHEMA = pa.schema([("k", pa.int64())])
 Watch = Callable[..., list[int]]
 
@@ -54,7 +54,7 @@ def test_who_turns_is_left_alone(watch: Watch) -> None:
         return lambda: True
 
     codes = watch(Runtime("a loop", ask, list))
-    wait_until(lambda: len(asked) > 20, 30)
+    wait_until(lambda: len(asked) > 20)
     assert codes == []
 
 
@@ -63,7 +63,7 @@ def test_who_does_not_is_named_with_what_it_does(
 ) -> None:
     configure_logs()
     codes = watch(never("the agent's thread"))
-    wait_until(lambda: bool(codes), 30)
+    wait_until(lambda: bool(codes))
     assert codes == [CODE] == [75]
     said = capfd.readouterr().err
     assert "the agent's thread has not turned for 0.2 s: this process ends with code 75" in said
@@ -78,14 +78,14 @@ def test_what_is_busy_is_not_stuck(watch: Watch) -> None:
         return float(len(looked))
 
     codes = watch(never("the query engine", works=works))
-    wait_until(lambda: len(looked) > 20, 30)
+    wait_until(lambda: len(looked) > 20)
     assert codes == []
 
 
 def test_a_share_gives_more_time(watch: Watch) -> None:
     slow = watch(never("the query engine", share=1e6))
     fast = watch(never("the agent's thread"))
-    wait_until(lambda: bool(fast), 30)
+    wait_until(lambda: bool(fast))
     assert slow == []
 
 
@@ -101,7 +101,7 @@ def test_an_engine_of_which_all_threads_hang_is_stuck(
     back = threading.Event()
 
     def hanging_read(names: list[str]) -> Iterator[pa.RecordBatch]:
-        back.wait(50)
+        back.wait(200)
         yield pa.record_batch({"k": [1]})
 
     def query() -> list[pa.RecordBatch]:
@@ -113,13 +113,13 @@ def test_an_engine_of_which_all_threads_hang_is_stuck(
 
     runtime = engine_runtime(lambda: True)
     came = runtime.ask()
-    wait_until(came, 30)
+    wait_until(came)
     with ThreadPoolExecutor() as pool:
         queries = [pool.submit(query) for _ in range(4)]
         try:
-            wait_until(lambda: "hanging_read" in stacks(runtime.threads()), 30)
+            wait_until(lambda: "hanging_read" in stacks(runtime.threads()))
             codes = watch(runtime)
-            wait_until(lambda: bool(codes), 30)
+            wait_until(lambda: bool(codes))
         finally:
             back.set()
         assert [len(one.result()) for one in queries] == [1, 1, 1, 1]
@@ -130,7 +130,7 @@ def test_an_engine_of_which_all_threads_hang_is_stuck(
 
 
 def test_the_engines_time_grows_with_its_work() -> None:
-    before, end_s = engine_s(), time.monotonic() + 30
+    before, end_s = engine_s(), time.monotonic() + 60
     context = datafusion.SessionContext()
     while engine_s() <= before and time.monotonic() < end_s:
         context.sql("select sum(value) from range(5000000) group by value % 10").collect()

@@ -16,6 +16,7 @@ from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.channel import FRAME_BYTES_MAX, Channel, ChannelClosedError
 from fabric.errors import InternalError
 from tests.support.arrays import examples
+from tests.support.wait import wait_until
 
 BATCH = pa.record_batch({"a": [1, 2, 3]})
 Ends = tuple[Channel[sp.FromSlot], Channel[sp.ToSlot]]
@@ -40,7 +41,7 @@ def test_rows_go_both_ways_and_their_room_comes_back(ends: Ends) -> None:
         slot.send(sp.FromSlot(put=sp.Put(batch=slot.place(found))))
         del found
         assert agent.batch(agent.receive().put.batch).equals(BATCH)
-    assert len(os.listdir("/proc/self/fd")) == before
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)  # others may have closed some
     assert asked.rows.batches[0].chunk == 1
 
 
@@ -101,4 +102,4 @@ def test_descriptors_that_no_message_names_are_closed() -> None:
         socket.send_fds(theirs, [len(frame).to_bytes(4, "little") + frame], [null.fileno()] * 3)
         agent.receive()
     agent.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)  # others may have closed some

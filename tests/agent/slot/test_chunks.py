@@ -13,6 +13,7 @@ from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.chunks import CHUNK_BYTES, FREE_BYTES_MAX, Inbox, Outbox
 from fabric.errors import InternalError
 from tests.support.arrays import batches, examples, rendered
+from tests.support.wait import wait_until
 
 BATCH = pa.record_batch({"a": [1, 2, None], "s": ["x", None, "long enough"]})
 
@@ -116,7 +117,7 @@ def test_descriptors_are_not_kept() -> None:
     pair = Pair()
     kept = [pair.across(BATCH.slice(0, 1)) for _ in range(10)]
     kept.append(pair.across(pa.record_batch({"a": pa.array(range(CHUNK_BYTES // 4), pa.int64())})))
-    assert len(os.listdir("/proc/self/fd")) == before
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)  # others may have closed some
 
 
 @pytest.mark.parametrize(

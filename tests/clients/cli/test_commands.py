@@ -45,7 +45,7 @@ def run(local: LocalFabric, tmp_path: Path) -> Any:
         said = tmp_path.with_suffix(".said")
         with said.open("wb") as out:
             process = forked.start(arguments, out, {**os.environ, **environ}, stays=False)
-            ended = process.wait(60)
+            ended = process.wait(120)
         text = said.read_text()
         assert ended == code, text
         assert "Traceback" not in text
@@ -142,7 +142,7 @@ def test_checkpoints_lie_where_the_session_says(session: Session, run: Any, tmp_
         assert run("checkpoints", "show", job.id, number).splitlines()[1].split()[0] == number
     finally:
         job.cancel().release()
-    wait_until(lambda: os.listdir(folder) == [], 30)
+    wait_until(lambda: os.listdir(folder) == [])
 
 
 def test_datasets(session: Session, run: Any) -> None:

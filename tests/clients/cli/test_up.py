@@ -94,7 +94,7 @@ class Up:
 
     def stop(self, how: int = signal.SIGINT) -> None:
         self.process.send_signal(how)
-        self.process.wait(30)
+        self.process.wait(90)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_a_job_outlives_its_session(up: Up) -> None:
         with fabric.connect(up.address, token=up.token) as second:
             assert second.job(held.id).state == "running"
             gate.open()
-            job = second.job(held.id).wait(30)
+            job = second.job(held.id).wait(90)
             assert (job.state, job.rows) == ("finished", 1000)
             for name in second.datasets():
                 second.drop_dataset(name)
@@ -198,7 +198,7 @@ def test_a_job_is_cancelled_from_outside(up: Up, session: Session) -> None:
         there = ["--connect", up.address, "--token", up.token_file]
         assert main(["jobs", "cancel", held.id, *there]) == 0
         with pytest.raises(CancelledError):
-            held.wait(30)
+            held.wait(90)
 
 
 def test_a_wrong_token_is_refused(up: Up) -> None:

@@ -233,7 +233,7 @@ def test_an_agent_killed_while_spark_reads(connector: Any, three: LocalFabric) -
 def test_no_agents_at_all(connector: Any, three: LocalFabric) -> None:
     for n in range(3):
         three.kill(n)
-    wait_until(lambda: not three.attached(), 30)
+    wait_until(lambda: not three.attached())
     here = replace(connector, url=f"fabric://{three.address}", token=three.token)
     assert "has no agents; start one: fabric agent" in said(lambda: here.load(dataset="d"))
     assert "has no agents; start one: fabric agent" in said(lambda: here.save(ROWS, "d"))

@@ -100,7 +100,7 @@ def test_there_are_not_too_many_at_once() -> None:
 
 
 def test_plans_that_hang_for_ever_take_no_place_of_others() -> None:
-    planning, go = PlanPool(plan_s=0.2), threading.Event()
+    planning, go = PlanPool(plan_s=2.0), threading.Event()
 
     async def crowd() -> None:
         hung = [asyncio.ensure_future(planning.answer(go.wait, GUARD_S)) for _ in range(AT_ONCE)]
@@ -299,7 +299,7 @@ def test_an_http_client_that_gives_up_ends_the_work(tmp_path: Path) -> None:
     token = SIGNER.token("submit", "ann", 600.0, SystemClock().wall_s())
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-protobuf"}
     with httpx.Client(headers=headers) as client, pytest.raises(httpx.ReadTimeout):
-        client.post(f"{url}/api/v1/jobs", content=b"", timeout=0.3)
+        client.post(f"{url}/api/v1/jobs", content=b"", timeout=httpx.Timeout(GUARD_S, read=0.3))
     wait_until(lambda: planning.n_at_work == 0, GUARD_S)
     server.stop()
 

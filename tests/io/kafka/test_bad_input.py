@@ -141,6 +141,6 @@ def test_records_that_brokers_never_take_are_refused_by_name(
         found = transactions([broker.servers])
         return [state for name, state in found.items() if name.startswith(rig.job)]
 
-    wait_until(lambda: not any(map(is_open, states())), 20.0)  # by itself it takes 90 s
+    wait_until(lambda: not any(map(is_open, states())))  # by itself it takes 90 s
     assert len(states()) == 1
     assert broker.records(topic) == []

@@ -145,7 +145,7 @@ def test_a_reader_closes_though_no_broker_answers_its_commit(kafka: KafkaClient)
     reader.commit({("nowhere", 0): 6})
     closing = threading.Thread(target=reader.close, daemon=True)
     closing.start()
-    closing.join(25)
+    closing.join(40)
     assert not closing.is_alive(), "it still waits for the coordinator of the group"
 
 

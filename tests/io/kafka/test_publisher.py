@@ -326,7 +326,7 @@ def test_a_task_waits_for_brokers_that_are_slower(
     writer.write(rig.rows(20_000))  # checkpoint 1 is not complete: it may need this task's barrier
     writer.on_complete(1)
     thread, errors = written_by(writer, rig.rows(10))
-    wait_until(lambda: writer.waits, 30.0)
+    wait_until(lambda: writer.waits)
     publisher.publish(rig.target, first)
     thread.join(30)
     assert not thread.is_alive()
@@ -351,7 +351,7 @@ def test_a_task_that_waits_for_brokers_can_be_ended(
     writer.on_complete(1)
     writer.write(rig.rows(40_000))
     thread, errors = written_by(writer, rig.rows(10))
-    wait_until(lambda: writer.waits, 30.0)
+    wait_until(lambda: writer.waits)
     getattr(writer, end)()
     thread.join(30)
     assert not thread.is_alive()

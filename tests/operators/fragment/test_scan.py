@@ -321,7 +321,7 @@ def test_nested_rows_of_large_row_groups(tmp_path):
     assert found.slice(0, 140_000) == table
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(240)
 def test_a_pipe_that_takes_the_place_of_a_file_for_datafusion(write, monkeypatch):
     """It opens files itself: it is given what is open here, and a pipe never is."""
     source, footer = write("parquet"), scanning.footer

@@ -174,10 +174,10 @@ def test_a_server_that_hangs_does_not_hang_us(
     opened: Callable[[str], PostgresStore],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(database_module, "ANSWER_S", 0.5)
     store = opened(metadata_url)
     store.next_epoch()
     store.apply([Write("jobs", "a", b"0")])
+    monkeypatch.setattr(database_module, "ANSWER_S", 0.5)
     postgres.signal_all(signal.SIGSTOP)
     try:
         with pytest.raises(StorageAwayError):
