@@ -42,6 +42,7 @@ CALLS_MAX = 64
 """Calls one client has under way at a time."""
 CLOSE_S = 5.0
 """How long the closing of a channel is waited for."""
+_TICK_S = 0.1
 
 _CODES: tuple[tuple[type[FabricError], grpc.StatusCode], ...] = (
     (AuthError, grpc.StatusCode.UNAUTHENTICATED),
@@ -225,7 +226,7 @@ def connected(
     """
     channel = open_channel(address, tls_roots, insecure=insecure)
     try:
-        grpc.channel_ready_future(channel).result(timeout=within_s)
+        _wait(grpc.channel_ready_future(channel), within_s)
     except grpc.FutureTimeoutError:
         close_channel(channel)
         raise (lost(address) if hurried else unreachable(address, tls_roots)) from None
@@ -233,6 +234,19 @@ def connected(
         close_channel(channel)
         raise
     return channel
+
+
+def _wait(ready: grpc.Future, within_s: float) -> None:
+    """Counts the time in short waits: a process that was stopped meanwhile did not wait."""
+    left_s = within_s
+    while True:
+        tick_s = min(left_s, _TICK_S)
+        try:
+            ready.result(timeout=tick_s)
+            return
+        except grpc.FutureTimeoutError:
+            if (left_s := left_s - tick_s) <= 0:
+                raise
 
 
 def close_channel(channel: grpc.Channel) -> None:

@@ -32,7 +32,7 @@ from tests.support.control_stub import control_stub
 
 @pytest.fixture
 def control(served: SimpleNamespace) -> Any:
-    made = GrpcControl(served.address, served.token("submit"), connect_s=1.0, find_s=0.5)
+    made = GrpcControl(served.address, served.token("submit"), connect_s=3.0, find_s=0.5)
     yield made
     made.close()
 
@@ -192,7 +192,7 @@ def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
 
     def one(method: str) -> Any:
         def call(metadata: Any) -> None:
-            answer = getattr(stub, method)(requests[method], metadata=metadata, timeout=20)
+            answer = getattr(stub, method)(requests[method], metadata=metadata, timeout=60)
             if method in ("Watch", "Attach"):
                 next(answer)
 
@@ -272,12 +272,32 @@ def test_ctrl_c_while_connecting_closes_the_channel(
     assert closed[0] is not threading.current_thread()
 
 
+def test_a_process_that_was_stopped_as_it_connected_did_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its first short wait was over when it went on; what it waits for came just after."""
+    waits: list[float] = []
+
+    def result(timeout: float) -> None:
+        waits.append(timeout)
+        if len(waits) == 1:
+            raise grpc.FutureTimeoutError
+
+    channel = SimpleNamespace(close=lambda: None)
+    monkeypatch.setattr(rpc, "open_channel", lambda *_, **__: channel)
+    monkeypatch.setattr(grpc, "channel_ready_future", lambda _: SimpleNamespace(result=result))
+    found: Any = rpc.connected("127.0.0.1:1", None, within_s=3.0, hurried=False)
+    assert found is channel
+    assert len(waits) == 2
+    assert sum(waits) <= 3.0
+
+
 def test_unknown_calls_are_refused(served: Any) -> None:
     with grpc.insecure_channel(served.address) as channel:
         call = channel.unary_unary("/fabric.control.v1.Control/Shutdown")
         metadata = [("authorization", f"Bearer {served.token('agent')}")]
         with pytest.raises(grpc.RpcError) as caught:
-            call(b"", metadata=metadata, timeout=20)
+            call(b"", metadata=metadata, timeout=60)
         assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
