@@ -20,11 +20,13 @@ from hypothesis import HealthCheck, settings
 
 from fabric.clients.dataframe.session import open_sessions
 from fabric.coordinator.metadata.postgres.database import Database
+from fabric.errors import StorageAwayError
 from fabric.telemetry import logs
 from tests.support import tiers
 from tests.support.java import brief_jvms
 from tests.support.postgres import PostgresServer
 from tests.support.sampled import SOAK
+from tests.support.wait import wait_until
 from tests.support.workers import Groups
 
 if TYPE_CHECKING:
@@ -157,11 +159,20 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
+def _has_schema(url: str) -> bool:
+    """Make it; PostgreSQL gives up a client that stands still for seconds amid that."""
+    try:
+        Database(url).migrate()
+    except StorageAwayError:
+        return False
+    return True
+
+
 @pytest.fixture
 def metadata_url(postgres: PostgresServer) -> Iterator[str]:
     """A database of its own with the schema of a coordinator's metadata."""
     name = f"test_{secrets.token_hex(6)}"
     postgres.execute(f"CREATE DATABASE {name}")
-    Database(postgres.url(name)).migrate()
+    wait_until(lambda: _has_schema(postgres.url(name)))
     yield postgres.url(name)
     postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -43,7 +43,7 @@ def path(rig: FlightRig, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def transport(rig: FlightRig) -> Iterator[FlightTransport]:
-    with closing(FlightTransport(rig.signer, agent_id="a2", idle_s=2.0)) as transport:
+    with closing(FlightTransport(rig.signer, agent_id="a2", idle_s=30.0)) as transport:
         yield transport
 
 

@@ -43,7 +43,7 @@ def server(rig: FlightRig) -> Iterator[FabricFlightServer]:
 def test_agents_and_clients_talk_over_tls(rig: FlightRig, server: FabricFlightServer) -> None:
     address = f"grpc+tls://127.0.0.1:{server.port}"
     roots = (TLS / "ours.pem").read_bytes()
-    transport = FlightTransport(rig.signer, tls_roots=roots, idle_s=5.0)
+    transport = FlightTransport(rig.signer, tls_roots=roots, idle_s=30.0)
     request = PartitionRequest(job="job-1", edge=0, node_path="n", partition=0, producers=((0, 0),))
     got = [batch for _, batch in transport.fetch(address, request) if batch is not None]
     assert pa.Table.from_batches(got) == ROWS

@@ -194,7 +194,7 @@ class FlightRig:
         n_agents: int = 2,
         *,
         clock: Clock | None = None,
-        idle_s: float = 10.0,
+        idle_s: float = 30.0,
         tap_idle_s: float = 30.0,
         stores: Mapping[str, Store] | None = None,
         limits: Limits | None = None,
@@ -246,7 +246,7 @@ class FlightRig:
 
     def client(self, scope: Scope = "write", agent: str = "a0") -> Client:
         """A client of one agent; close it."""
-        return Client(self.address(agent), self.token(scope), idle_s=10.0)
+        return Client(self.address(agent), self.token(scope), idle_s=30.0)
 
     def access(self, agent: str = "a0") -> DatasetAccess:
         """What a task on `agent` would reach datasets through."""

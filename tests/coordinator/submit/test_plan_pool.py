@@ -343,7 +343,7 @@ def test_silent_flight_servers_hold_up_no_other_call(tmp_path: Path) -> None:
     """Twenty plans that wait for one, where sixteen threads answer calls."""
     with (
         closing(socket.create_server(("127.0.0.1", 0), backlog=64)) as silent,
-        fabric(tmp_path, ask_s=6.0) as served,
+        fabric(tmp_path, ask_s=30.0) as served,
         fabric_client(served) as hostile,
         ThreadPoolExecutor(20) as clients,
     ):
