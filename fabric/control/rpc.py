@@ -236,7 +236,7 @@ def connected(
     return channel
 
 
-def _wait(ready: grpc.Future, within_s: float) -> None:
+def _wait(ready: grpc.Future[Any], within_s: float) -> None:
     """Counts the time in short waits: a process that was stopped meanwhile did not wait."""
     left_s = within_s
     while True:
