@@ -291,10 +291,8 @@ def test_a_function_that_cannot_be_loaded_is_named(slots: Slots) -> None:
     ids=["sleeps", "holds the GIL", "runs"],
 )
 def test_a_hang_ends_at_the_deadline(slots: Slots, function: Any) -> None:
-    failing = slots.frame.select(b=arrow_udf(function, returns="int64")("a"))
-    with slots.bounded_by(BATCH_S), pytest.raises(UserError) as raised:
-        slots.collect(failing)
-    error = raised.value
+    with slots.bounded_by(BATCH_S):
+        error = slots.fails(function, UserError)
     assert f"the function <lambda> took longer than {BATCH_S:g} s for one batch" in error.message
     assert error.where.node == "select_1"
 
@@ -304,9 +302,8 @@ def test_a_process_that_is_stuck_outside_of_functions_ends_too(slots: Slots) -> 
         os.closerange(3, 512)
         return a
 
-    with slots.bounded_by(BATCH_S), pytest.raises(ExternalError) as raised:
-        slots.collect(slots.frame.select(b=arrow_udf(closes_all, returns="int64")("a")))
-    error = raised.value
+    with slots.bounded_by(BATCH_S):
+        error = slots.fails(closes_all, ExternalError)
     assert "the process of the task" in error.message
 
 
@@ -327,8 +324,6 @@ def test_after_a_crash_at_any_batch_nothing_is_left(slots: Slots, tmp_path: Path
 
 
 def test_slow_functions_that_answer_in_time_are_none(slots: Slots) -> None:
-    """However long they take together."""
-
     def slow(a: Any) -> Any:
         time.sleep(4.0)
         return a

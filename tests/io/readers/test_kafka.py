@@ -336,11 +336,7 @@ def test_records_that_are_kept_no_longer(broker: KafkaBroker, policy: Any) -> No
     broker.delete_records(topic, 0, 4)
     source = stream(broker, topic, start="offsets", offsets=((topic, 0, 1),), on_expired=policy)
     if policy == "fail":
-        fails(
-            source,
-            DataError,
-            r"no longer has offset 1: .* first available offset is 4, so 3 records",
-        )
+        fails(source, DataError, r"longer has offset 1: .* first available offset is 4, so 3 rec")
         return
     with reading(source) as found:
         if policy == "earliest":
@@ -349,10 +345,9 @@ def test_records_that_are_kept_no_longer(broker: KafkaBroker, policy: Any) -> No
         produced = 6  # what comes before the reader has found the end may be left out
         while not found.rows:
             broker.produce(topic, rows(produced))
-            produced += 1
             found.once()
-        first = found.rows[0]["id"]
-        want = list(range(first, produced))
+            produced += 1
+        want = list(range(first := found.rows[0]["id"], produced))
         assert first >= 6
         assert [one["id"] for one in found.until(len(want))] == want
 
