@@ -22,30 +22,36 @@ from collections.abc import Sequence
 
 from bench.harness import Benchmark, Case, Engine
 from bench.nexmark import data
+from bench.nexmark.sql import DUCKDB, TABLES
 
 N_EVENTS, N_EVENTS_QUICK = 25_000_000, 4_000_000
 N_CHECKED, N_CHECKED_QUICK = 5_000_000, 500_000
-QUESTIONS = ("q0", "q1", "q2", "q5", "q7", "q11", "q12", "q15", "q17", "q18", "q19")
-BYTES_A_BID = 110
+QUESTIONS = tuple(DUCKDB)
+BYTES_A_ROW = {"person": 250, "auction": 540, "bid": 125, "side": 20}
 """About, as Arrow."""
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """One a question."""
+    """One a question; its rows are those of the tables that it reads."""
     n_events = N_EVENTS_QUICK if quick else N_EVENTS
     parameters = {
         "events": n_events,
         "checked": N_CHECKED_QUICK if quick else N_CHECKED,
         "cores": data.n_cores(),
     }
-    n_rows = data.n_bids(n_events)
-    return [Case(name, n_rows, n_rows * BYTES_A_BID, parameters) for name in QUESTIONS]
+    found = []
+    for name in QUESTIONS:
+        read = {table: data.n_rows(table, n_events) for table in TABLES[name]}
+        n_bytes = sum(n * BYTES_A_ROW[table] for table, n in read.items())
+        found.append(Case(name, sum(read.values()), n_bytes, parameters))
+    return found
 
 
 def engines(case: Case) -> Sequence[Engine]:
-    """Ours, the oracle, and Flink."""
+    """Ours in one process and in three, the oracle, and Flink."""
     return [
         Engine(None, "bench.nexmark.fabric_engine:run"),
+        Engine("two agents", "bench.nexmark.fabric_engine:agents_run"),
         Engine("duckdb", "bench.nexmark.duckdb_engine:run"),
         Engine("flink", "bench.nexmark.flink_engine:run"),
     ]

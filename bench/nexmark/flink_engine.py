@@ -18,12 +18,19 @@ import pyarrow.parquet as pq
 
 from bench.harness import Answer, Case
 from bench.nexmark import flink_home, flink_sql
-from bench.nexmark.answers import KIND, answer_of
-from bench.nexmark.data import START_EVENTS, n_bids, paths
+from bench.nexmark.answers import KIND, answer_of, partitioned
+from bench.nexmark.data import START_EVENTS, n_rows, paths
+from bench.nexmark.sql import PARTITIONED, TABLES
 
-_TEXTS = {"day": pa.date32(), "dateTime": pa.timestamp("us")}
+_TEXTS = {
+    "day": pa.date32(), **dict.fromkeys(["dateTime", "expires", "bid_time"], pa.timestamp("us"))
+}  # fmt: skip
 """Columns that are texts in JSON."""
-_TYPES = {"avg_price": pa.float64(), **dict.fromkeys(_TEXTS, pa.string())}
+_TYPES = {
+    **dict.fromkeys(["avg_price", "avg_final"], pa.float64()), **dict.fromkeys(_TEXTS, pa.string())
+}  # fmt: skip
+STATE = "heap"
+"""Where the state of all steps lies."""
 _JSON_BLOCK = 64 << 20
 
 
@@ -91,13 +98,13 @@ class FlinkRun:
 
     def work(self) -> object:
         """One job over all files."""
-        done = self._run(flink_sql.to_nowhere(self._case.name), self._n_events)
+        done = self._write(self._n_events)
         self._cpu_s = done["cpu_s"]
         return None
 
     def beside(self) -> None:
         """Start and end a job."""
-        done = self._run(flink_sql.to_nowhere(self._case.name), START_EVENTS)
+        done = self._write(START_EVENTS)
         self._start_s = done["seconds"]
 
     def answer(self) -> Answer:
@@ -107,7 +114,7 @@ class FlinkRun:
         return answer_of(
             self._case.name, self.batches(), cores=self._cores, slots=self._cores,
             session_s=round(self._server.start_s, 1), start_s=round(self._start_s, 3),
-            cpu_s=round(self._cpu_s, 2), parsing_s=round(parsing_s, 3),
+            cpu_s=round(self._cpu_s, 2), parsing_s=round(parsing_s, 3), state=STATE,
         )  # fmt: skip
 
     def batches(self) -> list[pa.RecordBatch]:
@@ -116,12 +123,21 @@ class FlinkRun:
             return [pa.record_batch({"bid_count": [self._sum()]})]
         with tempfile.TemporaryDirectory(prefix="fabric-bench-flink-") as folder:
             self._run(flink_sql.to_files(self._case.name, folder), self._n_checked)
+            if self._case.name in PARTITIONED:
+                return partitioned(folder, PARTITIONED[self._case.name])
             files = sorted(path for path in Path(folder).iterdir() if path.name[0] not in "._")
             read = changes if self._case.name in flink_sql.CHANGING else pq.read_table
             return [batch for path in files for batch in read(path).to_batches()]
 
     def close(self) -> None:
         """The session stays for the next question."""
+
+    def _write(self, n_events: int) -> dict[str, Any]:
+        """A job over so many events that drops its answer, or writes the files that are asked."""
+        if self._case.name not in PARTITIONED:
+            return self._run(flink_sql.to_nowhere(self._case.name), n_events)
+        with tempfile.TemporaryDirectory(prefix="fabric-bench-flink-") as folder:
+            return self._run(flink_sql.to_files(self._case.name, folder), n_events)
 
     def _run(self, statement: str, n_events: int) -> dict[str, Any]:
         return self._server.ask("sql", statements=[*self._tables(n_events), statement])
@@ -130,16 +146,18 @@ class FlinkRun:
         """Flink forgets what windows of its clock hold when the input ends, so it must not end."""
         query = f"SELECT bid_count FROM ({flink_sql.FLINK['q12']})"
         tables = self._tables(self._n_checked, endless=True)
-        found = self._server.ask("sum", statements=[*tables, query], until=n_bids(self._n_checked))
+        found = self._server.ask(
+            "sum", statements=[*tables, query], until=n_rows("bid", self._n_checked)
+        )
         total: int = found["sum"]
         return total
 
     def _tables(self, n_events: int, *, endless: bool = False) -> list[str]:
-        folder = Path(paths(n_events, self._cores, "parquet")[0]).parent
-        return [
-            "DROP TEMPORARY TABLE IF EXISTS bid", "DROP TABLE IF EXISTS found",
-            flink_sql.bid(str(folder), endless=endless),
-        ]  # fmt: skip
+        folders = {
+            table: str(Path(paths(n_events, self._cores, table, "parquet")[0]).parent)
+            for table in TABLES[self._case.name]
+        }
+        return flink_sql.tables(self._case.name, folders, endless=endless)
 
 
 def changes(path: Path) -> pa.Table:

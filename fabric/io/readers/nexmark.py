@@ -2,10 +2,10 @@
 
 One job: the cursor of a `NexmarkStream`. Numbers come from the kernel `nexmark`; texts are taken
 from pools made once a seed (`pools_of`): entry 0 of each is empty, and their lengths make a person
-about 200 bytes, an auction 500 and a bid 100, as Nexmark has it. Of 50 events (an epoch) the first
-is a person, then come 3 auctions and 46 bids; split `i` of `n` has epochs i, i + n, ... so that all
-splits run through event time side by side. Table "event" has all three as structs, of which all but
-one are null.
+about 200 bytes, an auction 500 and a bid 110, about as Nexmark has it. Of 50 events (an epoch) the
+first is a person, then come 3 auctions and 46 bids; split `i` of `n` has epochs i, i + n, ... so
+that all splits run through event time side by side. Table "event" has all three as structs, of
+which all but one are null.
 """
 
 from __future__ import annotations
@@ -242,11 +242,20 @@ def pools_of(seed: int) -> dict[str, Pools]:
 
 
 def _channels(rng: np.random.Generator) -> Pools:
-    """Channels with an address each; four are hot."""
+    """Channels with an address each; four are hot. Nine of ten others have a number in theirs."""
     channels = [*HOT_CHANNELS, *(f"channel-{i}" for i in range(N_CHANNELS))]
-    paths = zip(*(_letters(rng, len(channels), 3, 5) for _ in range(2)), strict=True)
-    urls = [f"https://www.nexmark.com/{a}/{b}/item.htm?c={i}" for i, (a, b) in enumerate(paths)]
+    paths = [_letters(rng, len(channels), 3, 5) for _ in range(3)]
+    folders = ["/".join(path) for path in zip(*paths, strict=True)]
+    numbers = [*[""] * len(HOT_CHANNELS), *map(_number_of_channel, range(N_CHANNELS))]
+    urls = [
+        f"https://www.nexmark.com/{folder}/item.htm?query=1{number}"
+        for folder, number in zip(folders, numbers, strict=True)
+    ]
     return {"channel": _pool(channels), "url": _pool(urls)}
+
+
+def _number_of_channel(index: int) -> str:
+    return f"&channel_id={index * 7_919 % 1_000_003}" if index % 10 else ""
 
 
 def _pool(texts: list[str] | tuple[str, ...]) -> pa.Array:
