@@ -40,15 +40,19 @@ def run(case: Case) -> FabricRun:
 
 def agents_run(case: Case) -> FabricRun:
     """Two agents, each of which may use all cores."""
+    stack = ExitStack()
+    session, processes = started_agents(stack, case.parameters["cores"])
+    return FabricRun(case, session, partial(cpu_s, processes), stack)
+
+
+def started_agents(stack: ExitStack, parallelism: int) -> tuple[Session, list[int]]:
+    """A session of two agents, which end with this process, and their process ids."""
     import fabric
 
     address, token, processes = _agents()
-    stack = ExitStack()
-    parallelism = case.parameters["cores"]
-    session = stack.enter_context(
-        fabric.connect(f"fabric://{address}", token=token, parallelism=parallelism)
-    )
-    return FabricRun(case, session, partial(cpu_s, processes), stack)
+    where = f"fabric://{address}"
+    session = fabric.connect(where, token=token, parallelism=parallelism)
+    return stack.enter_context(session), processes
 
 
 @cache

@@ -314,6 +314,8 @@ class JoinRows final : public JoinTable {
   }
 
   void remove(int32_t place) {
+    // Before anything changes, and by half as much again: many rows go one after the other.
+    if (free_.size() == free_.capacity()) free_.reserve(free_.size() + free_.size() / 2 + 64);
     const uint32_t row = static_cast<uint32_t>(place) + 1;
     const uint32_t before = before_[place], next = next_[place];
     if (before != 0) next_[before - 1] = next;
@@ -323,7 +325,6 @@ class JoinRows final : public JoinTable {
     if (alive_[place] == IN_SLOT) keys_.forget(place);
     alive_[place] = 0;
     --n_rows_;
-    free_.reserve(free_.size() + 1);
     give_back(place);
   }
 

@@ -201,6 +201,17 @@ def test_a_hot_key_whose_rows_go_by_time() -> None:
     assert sizes[-1] < 1.2 * sizes[10]
 
 
+def test_many_rows_go_together_in_as_many_steps() -> None:
+    """Growing what lists free places by one a row took minutes here."""
+    n_rows = 600_000
+    table = JoinTable(pa.schema([("k", pa.int64())]), ["k"])
+    rows = pa.record_batch({"k": np.arange(n_rows)})
+    table.insert(rows, np.arange(n_rows))
+    assert table.remove_before(n_rows - 1) == n_rows - 1
+    assert sorted(table.insert(rows).tolist()) == [*range(n_rows - 1), n_rows]  # used again
+    assert table.n_rows == n_rows + 1
+
+
 def test_a_probe_row_of_more_pairs_than_allowed_is_done_alone() -> None:
     table = JoinTable(pa.schema([("k", pa.int64())]), ["k"])
     table.insert(pa.record_batch({"k": [1, 1, 1, 2]}))
