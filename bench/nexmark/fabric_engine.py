@@ -61,8 +61,8 @@ def _agents() -> tuple[str, str, list[int]]:
     from tests.support.local import local_fabric
 
     stack = ExitStack()
-    atexit.register(stack.close)
     local = stack.enter_context(local_fabric(N_AGENTS, slots=4))
+    atexit.register(stack.close)  # before what it needs closes at the end itself
     return local.address, local.token, [agent.process.pid for agent in local.agents]
 
 
