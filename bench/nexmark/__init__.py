@@ -1,19 +1,25 @@
-"""Nexmark: eleven questions to an auction's bids as they come, beside DuckDB and Flink SQL.
+"""Nexmark: q0 to q22 of an auction house as it goes on, next to DuckDB and Flink SQL.
 
-Questions q0-q2 look at one bid at a time (q1 in decimals), q5 and q7 at windows of event time (the
-best of each, with ties), q11 at sessions, q12 at windows of processing time; q15 and q17 count and
-sum by day, q18 keeps the last bid of a bidder in an auction, q19 the ten highest of an auction:
-results of these four change, and every change is put out. Fabric runs embedded with a task a core,
-Flink as a mini cluster with a slot a core in one session, both as streams from files to nowhere;
-DuckDB is asked once, when all bids are there, and is the oracle.
+Questions q0-q2, q10, q14, q21 and q22 look at one bid at a time (q1 and q14 in decimals, q14 with a
+function of Python, q10 into files); q5 and q7 at windows of event time (the best of each, with
+ties), q11 at sessions, q12 at windows of processing time; q15-q17 count and sum by day, q18 keeps
+the last bid of a bidder in an auction, q19 the ten highest of an auction. Joins: q3 and q20 of all
+rows that have come, q4, q6 and q9 of auctions and the bids that they get while they are open, q8 of
+windows, q13 with a table. Where results change, every change is put out.
+
+Fabric runs embedded with a task a core (ours) and on two agents, Flink as a mini cluster with a
+slot a core in one session, all as streams from files to nowhere; `state` says where they keep what
+they must remember. DuckDB is asked once, when all rows are there, and is the oracle. `rows` of a
+rate are those of the tables that a question reads, not of all events. Flink's stateful questions
+have the bounds that Fabric's have (`flink_sql.py` says which).
 
 One call is one job over all files, again and again until 20 s are full (`--quick`: 5), and the
 median counts. Off its time goes that of the same job over next to no rows: what it takes to start
 and to end (`start_s`). Reading files is part of it: Arrow's for Fabric, Parquet's for the others;
 `parsing_s` is what Flink takes to read the question's columns and do nothing, and
-`ratio_without_parsing` leaves that out. Answers are compared over the first bids (`checked` of
+`ratio_without_parsing` leaves that out. Answers are compared over the first events (`checked` of
 them), in runs of their own that keep them; changes are folded first. Of q12 only the sum of its
-counts can agree. `cpu_s` is the processor time of one job, of all threads of the engine's process.
+counts can agree. `cpu_s` is the processor time of one job, of all processes of the engine.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
@@ -27,10 +28,12 @@ from bench.nexmark import (
 )
 from bench.nexmark.answers import answer_of
 from bench.nexmark.sql import TABLES
+from fabric.io.readers.nexmark import HOT_CHANNELS, N_CHANNELS, pools_of
 from tests.support.local import local_fabric
 from tests.support.sampled import SOAK
 
 N_EVENTS = 40_000
+ADDRESS = r"https://www[.]nexmark[.]com(/[a-z]{3,5}){3}/item[.]htm[?]query=1(&channel_id=[0-9]+)?"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,6 +134,16 @@ def test_files_of_a_table_hold_its_events_in_order(table: str) -> None:
     rows = pa.concat_tables(tables).sort_by("dateTime")
     same = pa.concat_tables(map(pq.read_table, data.paths(N_EVENTS, 2, table, "parquet")))
     assert rows.equals(same.sort_by("dateTime").cast(rows.schema))
+
+
+def test_addresses_of_bids_have_three_folders_and_mostly_a_number() -> None:
+    texts: dict[str, pa.Array] = pools_of(0)["bid"]
+    pairs = dict(zip(texts["channel"].to_pylist()[1:], texts["url"].to_pylist()[1:], strict=True))
+    assert all(re.fullmatch(ADDRESS, url) for url in pairs.values())
+    hot = [pairs[channel] for channel in HOT_CHANNELS]
+    assert not any("channel_id" in url for url in hot)
+    numbers = [url.partition("&channel_id=")[2] for url in pairs.values() if url not in hot]
+    assert sum(map(bool, numbers)) == len(set(numbers) - {""}) == N_CHANNELS * 9 // 10
 
 
 def test_an_auction_is_over_in_time() -> None:
