@@ -77,3 +77,8 @@ def answer_of(batches: Iterable[pa.RecordBatch], **extra: Any) -> Answer:
         n, found = checksum(batch.select(list(COLUMNS)))
         n_rows, digits = n_rows + n, digits + int(found, 16)
     return Answer(n_rows, f"{digits % (1 << 64):016x}", extra)
+
+
+def m_rows_a_core(case: Case, cpu_s: float) -> float:
+    """Million rows a second of processor time; 0 where no job was measured."""
+    return round(case.rows / cpu_s / 1e6, 2) if cpu_s else 0.0

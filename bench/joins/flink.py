@@ -14,10 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.harness import Answer, Case
-from bench.joins.data import COLUMNS, SIDES, Asked, answer_of, paths
+from bench.joins.data import COLUMNS, SIDES, Asked, answer_of, m_rows_a_core, paths
 from bench.nexmark.flink_engine import STATE, server
-
-_MEGA = 1e6
 
 
 def run(case: Case) -> FlinkJoin:
@@ -46,7 +44,7 @@ class FlinkJoin:
     def answer(self) -> Answer:
         """All pairs; how long reading alone takes."""
         nothing = " UNION ALL ".join(
-            f"SELECT {key}, {value}, {time} FROM {side} WHERE HASH_CODE(CAST({key} AS STRING)) "
+            f"SELECT {key}, {value}, `{time}` FROM {side} WHERE HASH_CODE(CAST({key} AS STRING)) "
             "IS NULL"
             for side, (key, value, time) in SIDES.items()
         )
@@ -61,7 +59,7 @@ class FlinkJoin:
                 map(_comparable, batches), state=STATE, start_s=round(self._start_s, 3),
                 parsing_s=round(parsing["seconds"] - self._start_s, 3),
                 cpu_s=round(self._cpu_s, 2),
-                m_rows_a_core=round(self._case.rows / self._cpu_s / _MEGA, 2),
+                m_rows_a_core=m_rows_a_core(self._case, self._cpu_s),
             )  # fmt: skip
 
     def close(self) -> None:

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bench.harness import Answer, Case
-from bench.joins.data import COLUMNS, SIDES, Asked, answer_of, paths
+from bench.joins.data import COLUMNS, SIDES, Asked, answer_of, m_rows_a_core, paths
 from bench.latencies.windows import cpu_s
 from bench.nexmark.fabric_engine import STATE, started_agents
 
 if TYPE_CHECKING:
     import fabric
     from fabric.clients.session.session import Session
-
-_MEGA = 1e6
 
 
 def run(case: Case) -> JoinRun:
@@ -69,7 +67,7 @@ class JoinRun:
         return answer_of(
             self.batches(), state=STATE, start_s=round(self._start_s, 3),
             cpu_s=round(self._used_s, 2),
-            m_rows_a_core=round(self._case.rows / self._used_s / _MEGA, 2),
+            m_rows_a_core=m_rows_a_core(self._case, self._used_s),
         )  # fmt: skip
 
     def batches(self) -> Iterator[pa.RecordBatch]:
