@@ -54,7 +54,7 @@ STATE = "state "
 _TEXT_MAX = 500
 _PLANNERS = frozenset({
     "path", "input", "left", "right", "keys", "kinds", "rows", "scan_id", "columns", "endless",
-    "n_tasks",
+    "n_tasks", "broadcast_is",
 })  # fmt: skip
 """Fields that the planner sets, or that are told elsewhere."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
@@ -205,7 +205,9 @@ def _parts(node: Node) -> Iterator[tuple[str, str]]:
         value = getattr(node, each.name)
         if each.name in _PLANNERS:
             continue
-        if isinstance(value, Place):
+        if isinstance(value, Node):
+            yield each.name, _columns(schema_of(value))
+        elif isinstance(value, Place):
             yield from _place(each.name, value)
         elif isinstance(value, Trigger):
             yield "early_us", _text(value.early_us)

@@ -204,7 +204,7 @@ class _Planner:
                 return below[0].over(node.with_children((below[0].node,)))
             case Groups() | KeyedProcess() | Match():
                 n = self._n(node, below[0].n)
-                return plan_keyed(self._draft, node, below[0], n)
+                return plan_keyed(self._draft, node, below[0], n, *below[1:])
             case LookupJoin():
                 return plan_lookup(self._draft, node, below[0], below[1])
             case TwoStreams():

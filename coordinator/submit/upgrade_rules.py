@@ -102,7 +102,13 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         ),
     },
     KeyedProcess.WIRE: {
-        **dict.fromkeys(("function", "schema", "sides", "on_error", "timeout_us", "time"), _FREE),
+        **dict.fromkeys(
+            ("function", "schema", "sides", "on_error", "timeout_us", "time", "broadcast_keys",
+             "broadcast_deleted", "broadcast_bytes"), _FREE,
+        ),
+        "broadcast": Rule(
+            lambda old, new: not (old and new), "the rows that it holds have other columns"
+        ),
         "timers": Rule(_more, "timers that are set would have nobody to call"),
     },
     Match.WIRE: {"late": _FREE, "timeout": _FREE},

@@ -153,6 +153,17 @@ class Alignment:
         self._release(checkpoint)
         return [*given_up, SkipAlignment(checkpoint, missing)]
 
+    def owing(self, checkpoint: int) -> frozenset[Channel]:
+        """Channels that have still to bring their barriers of a checkpoint; none if it is over.
+
+        >>> Alignment([(0, 0), (0, 1)]).owing(7) == {(0, 0), (0, 1)}
+        True
+        """
+        if self._unwanted(checkpoint) is not None:
+            return frozenset()
+        arrived = self._arrived if self._current == checkpoint else set[Channel]()
+        return frozenset(self._open - arrived)
+
     def on_item(self, channel: Channel, n_bytes: int) -> list[Outcome]:
         """Something else is next on a channel; without an outcome it may go on."""
         self._check(channel)

@@ -275,6 +275,10 @@ class Chain:
         """The state of every operator as of now, by node path."""
         return {step.path: op.on_barrier(checkpoint) for step, op in self._operators}
 
+    def on_final(self) -> dict[str, Snapshot]:
+        """What other tasks may still need of every operator when this one has ended, by path."""
+        return {step.path: op.on_final() for step, op in self._operators}
+
     def on_complete(self, checkpoint: int) -> None:
         """Checkpoint `checkpoint` is complete everywhere."""
         for _, operator in self._operators:
@@ -348,7 +352,8 @@ class Chain:
                 ended.append(edge not in self._open_edges)
                 continue
             inputs = step.inputs
-            time_us = least([leaving[child] for child in inputs])
+            untimed = step.operator.untimed
+            time_us = least([leaving[child] for n, child in enumerate(inputs) if n not in untimed])
             time_us = BEGINNING if self.replaying else time_us
             try:
                 found = step.operator.more() if index == more else Batches()

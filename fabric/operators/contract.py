@@ -115,6 +115,11 @@ class Operator(ABC):
         """No earlier event time will come; returns what that completes."""
         return []
 
+    @property
+    def untimed(self) -> frozenset[int]:
+        """Inputs that have no event time, and hold nobody's back."""
+        return frozenset()
+
     def on_input_times(self, times_us: Sequence[int], now_us: int) -> None:  # noqa: B027
         """It is `now_us`, and the watermarks of its inputs are these; of several inputs alone."""
 
@@ -167,6 +172,10 @@ class Operator(ABC):
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """The state as of now, quickly; rows that come later are not in it."""
+        return Files()
+
+    def on_final(self) -> Snapshot:
+        """What other tasks may still need of it when its own has ended; none of its keys."""
         return Files()
 
     def on_complete(self, checkpoint: int) -> None:  # noqa: B027

@@ -27,6 +27,7 @@ from fabric.operators.streams.asof_join import AsofJoinOperator
 from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.operators.streams.lookup_join import LookupJoinOperator
 from fabric.operators.streams.match import MatchOperator
+from fabric.operators.streams.process.broadcast import BroadcastProcessOperator
 from fabric.operators.streams.process.operator import ProcessOperator
 from fabric.operators.streams.stream_join import StreamJoinOperator
 from fabric.operators.streams.top_n import top_n_operator
@@ -90,6 +91,13 @@ def _aggregate(node: StreamAggregate, output: pa.Schema, sources: Sources) -> Op
     return TimeWindows(node, output, sources[0])
 
 
+def _process(node: KeyedProcess, output: pa.Schema, sources: Sources) -> Operator:
+    """By whether rows are broadcast."""
+    if node.broadcast is not None:
+        return BroadcastProcessOperator(node, sources, output)
+    return ProcessOperator(node, sources[0], output)
+
+
 OPERATORS: Mapping[type[Node], Callable[[Any, pa.Schema, Sources], Operator]] = {
     Filter: lambda node, _, sources: FilterOperator(node.predicate, sources[0]),
     Select: _projection,
@@ -102,7 +110,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any, pa.Schema, Sources], Operator]] = 
     StreamAggregate: _aggregate,
     Deduplicate: lambda node, output, sources: deduplicate_operator(node, sources[0], output),
     TopN: lambda node, output, sources: top_n_operator(node, sources[0], output),
-    KeyedProcess: lambda node, output, sources: ProcessOperator(node, sources[0], output),
+    KeyedProcess: _process,
     LookupJoin: lambda node, output, sources: LookupJoinOperator(
         node, sources[0], sources[1], output
     ),

@@ -546,7 +546,7 @@ class TopN(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[int]] = ..., by: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ..., n: _Optional[int] = ..., ties: _Optional[bool] = ..., rank: _Optional[str] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ...) -> None: ...
 
 class KeyedProcess(_message.Message):
-    __slots__ = ("keys", "function", "schema", "states", "timers", "sides", "on_error", "timeout_us", "time")
+    __slots__ = ("keys", "function", "schema", "states", "timers", "sides", "on_error", "timeout_us", "time", "broadcast_is", "broadcast_keys", "broadcast_deleted", "broadcast_bytes")
     KEYS_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -556,6 +556,10 @@ class KeyedProcess(_message.Message):
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_IS_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_KEYS_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_DELETED_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_BYTES_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedScalarFieldContainer[int]
     function: int
     schema: int
@@ -565,7 +569,11 @@ class KeyedProcess(_message.Message):
     on_error: str
     timeout_us: int
     time: str
-    def __init__(self, keys: _Optional[_Iterable[int]] = ..., function: _Optional[int] = ..., schema: _Optional[int] = ..., states: _Optional[_Iterable[_Union[StateField, _Mapping]]] = ..., timers: _Optional[_Iterable[str]] = ..., sides: _Optional[_Iterable[_Union[Side, _Mapping]]] = ..., on_error: _Optional[str] = ..., timeout_us: _Optional[int] = ..., time: _Optional[str] = ...) -> None: ...
+    broadcast_is: str
+    broadcast_keys: _containers.RepeatedScalarFieldContainer[str]
+    broadcast_deleted: int
+    broadcast_bytes: int
+    def __init__(self, keys: _Optional[_Iterable[int]] = ..., function: _Optional[int] = ..., schema: _Optional[int] = ..., states: _Optional[_Iterable[_Union[StateField, _Mapping]]] = ..., timers: _Optional[_Iterable[str]] = ..., sides: _Optional[_Iterable[_Union[Side, _Mapping]]] = ..., on_error: _Optional[str] = ..., timeout_us: _Optional[int] = ..., time: _Optional[str] = ..., broadcast_is: _Optional[str] = ..., broadcast_keys: _Optional[_Iterable[str]] = ..., broadcast_deleted: _Optional[int] = ..., broadcast_bytes: _Optional[int] = ...) -> None: ...
 
 class StateField(_message.Message):
     __slots__ = ("name", "kind", "type", "key_type", "function", "ttl_us", "ttl_on")

@@ -6,7 +6,7 @@ each from it; what an instance keeps in attributes is no state: only `ctx.state(
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -44,6 +44,31 @@ class ProcessTimers(Protocol):
         """Take timers back."""
 
 
+class BroadcastRows(Protocol):
+    """The rows of `broadcast=` that have come so far, the same in every task; only read.
+
+    With `broadcast_keys` there is one row of each key, the newest, at the place where the key first
+    came; else all rows are there, in the order in which they came. Columns have plain types: no
+    dictionaries, no run-end encoding.
+    """
+
+    @property
+    def table(self) -> pa.Table:
+        """All rows as columns."""
+
+    @property
+    def version(self) -> int:
+        """How many rows have come: other rows are there only when it is another one."""
+
+    def get(self, *key: Any) -> dict[str, Any] | None:
+        """The row of a key, a value for each column of `broadcast_keys`; None: there is none."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Each row by the names of its columns."""
+
+
 class ProcessContext(Protocol):
     """What a call may use; only while it runs."""
 
@@ -52,6 +77,10 @@ class ProcessContext(Protocol):
     `fabric.streams.END_OF_TIME`. A timer that sets itself again must not do so then."""
     now: int
     """Processing time."""
+
+    @property
+    def broadcast(self) -> BroadcastRows:
+        """The rows of `broadcast=` that have come so far."""
 
     @property
     def timers(self) -> ProcessTimers:
@@ -120,6 +149,23 @@ class Process:
         """
         raise NotImplementedError
 
+    def on_broadcast(self, ctx: ProcessContext, rows: pa.RecordBatch) -> None:
+        """Rows of `broadcast=` have come, and are in `ctx.broadcast`; again, all of them, when the
+        task goes on from a checkpoint.
+
+        It is called in every task, about no key: it has no states, timers and side outputs, and
+        puts out nothing. It is the place to prepare what rows need, in attributes of the instance.
+        What it raises ends the job, whatever `on_error` says.
+
+        >>> class Above(Process):
+        ...     def on_broadcast(self, ctx, rows):
+        ...         self.limits = {rule["key"]: rule["limit"] for rule in ctx.broadcast}
+        ...     def on_rows(self, ctx, key, rows):
+        ...         limit = self.limits.get(key) if ctx.broadcast.version else None
+        ...         return [row for row in rows.to_pylist() if limit and row["v"] > limit]
+        """
+        raise NotImplementedError
+
     def on_timer(self, ctx: ProcessContext, key: Any, time: int, domain: TimerDomain) -> Returned:
         """A timer of one key is due. Timers of a key come in the order of their times.
 
@@ -140,8 +186,10 @@ class Process:
         raise NotImplementedError
 
 
-def check_process(function: object, timers: Sequence[TimerDomain]) -> Process:
-    """`function` itself, if it can be called.
+def check_process(
+    function: object, timers: Sequence[TimerDomain], *, broadcasts: bool = True
+) -> Process:
+    """`function` itself, if it can be called; `broadcasts`: rows are broadcast to it.
 
     >>> check_process(len, ())
     Traceback (most recent call last):
@@ -160,6 +208,9 @@ not a builtin_function_or_method
         raise PlanError(f"{name} has neither on_rows nor on_batch; write one of them")
     if timers and not timed(function):
         raise PlanError(f"{name} has timers and neither on_timer nor on_timers; write one of them")
+    if hears_broadcast(function) and not broadcasts:
+        raise PlanError(f"{name} has on_broadcast, and no rows to call it with; write: "
+                        f".process({name}(…), broadcast=rules, …)")  # fmt: skip
     return function
 
 
@@ -173,6 +224,11 @@ def per_key(process: Process) -> bool | None:
 def timed(process: Process) -> bool:
     """Whether it can take timers."""
     return _is_written(process, "on_timer") or _is_written(process, "on_timers")
+
+
+def hears_broadcast(process: Process) -> bool:
+    """Whether it is told of rows that are broadcast."""
+    return _is_written(process, "on_broadcast")
 
 
 def timers_by_key(process: Process) -> bool:

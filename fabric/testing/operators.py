@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -169,6 +169,7 @@ def check_operator(
     tasks: Sequence[int] = (2, 3, 1),
     abort_at: Sequence[int] | None = None,
     behind: int = 0,
+    broadcast: Collection[int] = (),
     context: Context = _TESTED,
 ) -> Outcome:
     """Run in all ways and refuse any difference; returns what came out straight.
@@ -189,7 +190,9 @@ def check_operator(
     behind
         By how many steps every other task is behind when the number of tasks changes, as at a
         checkpoint that is not aligned: those rows come to the next tasks. Only for results that
-        do not depend on whether rows or a watermark come first.
+        not depend on whether rows or a watermark come first.
+    broadcast
+        Inputs whose rows go to all tasks. No task is behind with these.
     context
         Where the operator runs; each attempt has a folder of its own in that of the context.
 
@@ -208,8 +211,9 @@ def check_operator(
         _same(aborted, expected, f"aborted at step {at}")
     for lag in {0, behind} if tasks else ():
         scaled = run_rescaled(
-            make, steps, tasks, keys=keys, n_inputs=n_inputs, behind=lag, context=context
-        )
+            make, steps, tasks, keys=keys, n_inputs=n_inputs, behind=lag, broadcast=broadcast,
+            context=context,
+        )  # fmt: skip
         _same(scaled, expected, f"rescaled to {tasks} tasks, some of them {lag} steps behind")
     return straight
 
@@ -271,11 +275,12 @@ def run_rescaled(
     n_inputs: int = 1,
     sinks: Sinks | None = None,
     behind: int = 0,
+    broadcast: Collection[int] = (),
     context: Context = _TESTED,
 ) -> Outcome:
     """Each share of the steps on another number of tasks, which take over the state before.
 
-    What each task puts out goes to `sinks` as well. For `behind` see `check_operator`.
+    What each task puts out goes to `sinks` as well. For the rest see `check_operator`.
 
     >>> from fabric.operators.row_operators import UnionOperator
     >>> rows = pa.record_batch({"a": [1, 2, 3]})
@@ -303,13 +308,16 @@ def run_rescaled(
         sent = [*in_flight, *told]  # before, a watermark is still on its way
         in_flight = []
         for number, step in enumerate([*_last(Clock, steps[:begin]), *sent, *steps[begin:end]]):
-            for task, share in _routed(step, n_tasks, keys, splits, number):
+            to_all = isinstance(step, Rows) and step.input in broadcast
+            routed = [(task, step) for task in range(n_tasks)] if to_all else None
+            for task, share in routed or _routed(step, n_tasks, keys, splits, number):
                 came[task].append(share)
         for task, shares in enumerate(came):
             lag = behind if (turn + task) % 2 == 0 and turn + 1 < len(tasks) else 0
             left = _since_clock(shares, lag)
-            in_flight += [share for share in shares[left:] if isinstance(share, Rows)]
-            for share in shares[:left]:
+            late = [share for share in shares[left:] if isinstance(share, Rows)]
+            in_flight += [share for share in late if share.input not in broadcast]
+            for share in [*shares[:left], *(share for share in late if share.input in broadcast)]:
                 out.add(_sunk(_done(operators[task], share), task, sinks))
         if turn + 1 < len(tasks):
             kept = [_state(each, turn, key_groups(i, n_tasks)) for i, each in enumerate(operators)]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.expressions.udf import OwnObject, own_object
 from fabric.operators.contract import Context
 from fabric.operators.functions.trust import vouch
+from fabric.operators.node_operators import operator_of
 from fabric.operators.streams.process.operator import ProcessOperator
 from fabric.plan.expr import Column, Udf
 from fabric.plan.nodes import KeyedProcess, StageInput, StateField
@@ -50,16 +51,23 @@ def node_of(
 
 def make(node: KeyedProcess, folder: Path | None = None) -> Callable[[], ProcessOperator]:
     """Makes operators, each with its states in a folder of its own if there is one."""
-    numbers = count()
+    numbers, sources = count(), [schema_of(child) for child in node.children]
 
-    class Placed(ProcessOperator):
-        def open(self, context: Context) -> None:
+    def made() -> ProcessOperator:
+        operator = operator_of(node, schema_of(node), sources)
+        assert isinstance(operator, ProcessOperator)
+        opened = operator.open
+
+        def open_(context: Context) -> None:
             if folder is not None:
                 place = folder / str(next(numbers))
                 context = replace(context, folder=place, state="rocksdb")
-            super().open(context)
+            opened(context)
 
-    return lambda: Placed(node, schema_of(node.input), schema_of(node))
+        operator.open = open_  # type: ignore[method-assign]
+        return operator
+
+    return made
 
 
 def batch_of(rows: Iterable[tuple[str | None, int, int]]) -> pa.RecordBatch:

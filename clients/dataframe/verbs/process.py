@@ -15,7 +15,7 @@ import pyarrow as pa
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.durations import Length, maybe_us
 from fabric.clients.dataframe.expressions.literal import SchemaLike, to_schema
-from fabric.clients.dataframe.expressions.types import ManyColumns
+from fabric.clients.dataframe.expressions.types import ManyColumns, ManyNames, Predicates
 from fabric.clients.dataframe.expressions.udf import own_object
 from fabric.clients.dataframe.names import column_name
 from fabric.clients.dataframe.verbs.base import Verbs
@@ -29,10 +29,12 @@ from fabric.plan.nodes import (
     SideOutput,
     StateField,
 )
+from fabric.plan.nodes.keyed_process import broadcast_kind
 from fabric.plan.process import Process, check_process
 from fabric.plan.schema import sides_at
 from fabric.plan.stream import OnBad
 from fabric.plan.stream_facts import stream_of
+from fabric.values import ByteSize
 
 
 class ProcessVerbs(Verbs):
@@ -52,6 +54,10 @@ class ProcessVerbs(Verbs):
         sides: Mapping[str, SchemaLike] | None = None,
         on_error: OnBad = "fail",
         timeout: Length | None = None,
+        broadcast: Self | None = None,
+        broadcast_keys: ManyNames = (),
+        broadcast_deleted: Predicates | None = None,
+        broadcast_memory: int | str = "64 MiB",
     ) -> Self:
         """Rows of a `fabric.Process` of your own: called by key, with state and timers.
 
@@ -78,6 +84,18 @@ class ProcessVerbs(Verbs):
             For each call; by default none. Python code is interrupted, and the rows go by
             `on_error`; on agents a call that does not come back has its process ended 5 s later,
             which ends the job.
+        broadcast
+            Rules, prices, settings: a stream or a table that every task holds whole, in the same
+            order. The function reads them from ``ctx.broadcast``, and its ``on_broadcast`` is told
+            of those that come. A table is read before the first row; rows that come before the
+            first row of a stream find none. See ``docs/broadcast.md``.
+        broadcast_keys
+            Columns of `broadcast`: of rows with equal ones the newest is kept. By default all rows
+            are kept.
+        broadcast_deleted
+            A condition over columns of `broadcast`: a row of which it is true removes its key.
+        broadcast_memory
+            How many bytes they may take in each task, at most 2 GiB; more end the job.
 
         Examples
         --------
@@ -96,17 +114,39 @@ class ProcessVerbs(Verbs):
         [0, 1, 2, 4, 5, 6]
         >>> halves.side_output("errors").collect()["error"][0].as_py()  # doctest: +ELLIPSIS
         'the function Halves raised ValueError: 3 is no use (line 5 of ...)'
+        >>> class Above(fabric.Process):
+        ...     def on_rows(self, ctx, key, rows):
+        ...         limit = ctx.broadcast.get(key)["limit"]
+        ...         return [{"key": key, "row": r} for r in rows["row"].to_pylist() if r > limit]
+        >>> above = rows.process(
+        ...     Above(), keys="key", schema={"key": "int64", "row": "int64"},
+        ...     broadcast=fabric.DataFrame({"key": [0], "limit": [5]}), broadcast_keys="key",
+        ... )
+        >>> above.collect()["row"].to_pylist()
+        [6, 7]
         """
         chosen = args.expressions(args.flatten([keys]), {}, self.schema)
         domains: tuple[Domain, ...] = (timers,) if isinstance(timers, str) else tuple(timers)
-        name = type(check_process(function, domains)).__name__
+        broadcasts = broadcast is not None
+        name = type(check_process(function, domains, broadcasts=broadcasts)).__name__
         node = KeyedProcess(
             self._node, chosen, own_object(function, name), to_schema(schema, "process"),
             _states({} if state is None else state), domains,
             _sides({} if sides is None else sides), on_error,
             maybe_us(timeout, "timeout", least=1) or 0, column_name(time, "process"),
         )  # fmt: skip
-        return self._then(node)
+        told = tuple(column_name(key, "process") for key in args.flatten([broadcast_keys]))
+        gone = None
+        if broadcast_deleted is not None:
+            gone = args.predicate([broadcast_deleted], {}, "process")
+        if broadcast is None:
+            return self._then(replace(node, broadcast_keys=told, broadcast_deleted=gone))
+        rules = self._other(broadcast, "process")
+        node = replace(
+            node, broadcast=rules._node, broadcast_is=broadcast_kind(stream_of(rules._node)),
+            broadcast_keys=told, broadcast_deleted=gone, broadcast_bytes=ByteSize(broadcast_memory),
+        )  # fmt: skip
+        return self._with((rules,), node)
 
     def side_output(self, tag: str) -> Self:
         """The rows that an earlier step puts aside: its dead letters.

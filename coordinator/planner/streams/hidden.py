@@ -100,7 +100,7 @@ def _made(node: Node, below: tuple[Node, ...], is_wanted: bool) -> Node:
         case Match():
             return replace(node, input=below[0], endless=True)
         case KeyedProcess() | Sink():
-            return node.with_children((_bare(below[0], HIDDEN),))
+            return node.with_children(tuple(_bare(each, HIDDEN) for each in below))
         case UpdatingJoin():
             left, right = (_bare(each, (WATERMARK,)) for each in below)
             return replace(node, left=left, right=right, kinds=True)

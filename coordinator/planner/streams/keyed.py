@@ -5,9 +5,9 @@
                             X
 
 One job: rows with equal keys in one task, by an exchange or where they are already, those of both
-sides of a join, too; a table that a stream looks things up in, whole in every task. Steps are over
-columns (`columns.py`). A step by more keys than the one below it gets its own exchange, as state is
-restored by the hash of them all.
+sides of a join, too; what a stream looks things up in, or is broadcast, whole in every task. Steps
+are over columns (`columns.py`). A step by more keys than the one below it gets its own exchange, as
+state is restored by the hash of them all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fabric.coordinator.planner.draft import Draft, Flow
-from fabric.coordinator.planner.exchanges import exchange, group_by, hash_by, refuse_broadcast
+from fabric.coordinator.planner.exchanges import (
+    exchange,
+    gather,
+    group_by,
+    hash_by,
+    refuse_broadcast,
+)
 from fabric.plan.expr import Column, Expr, output_name
 from fabric.plan.nodes import (
     Keyed,
@@ -30,8 +36,11 @@ from fabric.plan.nodes import (
 from fabric.plan.schema import schema_of, type_of
 
 
-def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
-    """The step over `flow`, in `n` tasks where it needs an exchange; without keys in one."""
+def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int, rules: Flow | None = None) -> Flow:
+    """The step over `flow`, in `n` tasks where it needs an exchange; without keys in one.
+
+    Each of its tasks gets all of `rules`.
+    """
     refuse_broadcast(flow)
     names = [output_name(key) for key in node.keys]
     together = flow.keys is not None and [name for name, _ in flow.keys] == names
@@ -41,7 +50,9 @@ def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
         sent = group_by(draft, flow, node.keys, n, at=node.path)
     sent = replace(sent, flexible=False)
     moved = replace(node, input=sent.node)
-    if isinstance(node, KeyedProcess):
+    if isinstance(moved, KeyedProcess):
+        if rules is not None:
+            moved = replace(moved, broadcast=_to_all(draft, moved, rules, sent.n).node)
         return replace(sent, node=moved, keys=None)
     if isinstance(node, StreamAggregate | Match):
         return sent.renamed(moved, {name: name for name in names})
@@ -58,6 +69,23 @@ def plan_lookup(draft: Draft, node: LookupJoin, flow: Flow, table: Flow) -> Flow
     )  # fmt: skip
     joined = replace(node, input=flow.node, table=sent.node)
     return replace(flow, node=joined, flexible=False)
+
+
+def _to_all(draft: Draft, node: KeyedProcess, rules: Flow, n: int) -> Flow:
+    """All rows in each of `n` tasks, in one order: they come through one task.
+
+    Rows in flight to that task come in by a step that is there in any number of tasks, as in
+    `_side_of_join`. The exchange behind it has none: its barriers are always waited for.
+    """
+    path = f"{node.path}/broadcast"
+    one = gather(draft, rules, path, "gather")
+    if node.broadcast_is == "table":
+        return exchange(draft, one, "broadcast", n, path=path, mode="materialised", fixed=True)
+    whole = Select(one.node, tuple(map(Column, schema_of(one.node).names)), path=path)
+    one = replace(one, node=whole, flexible=False)
+    if n == 1:
+        return one
+    return exchange(draft, one, "broadcast", n, path=f"{path}/exchange", fixed=True)
 
 
 def plan_stream_join(draft: Draft, node: TwoStreams, left: Flow, right: Flow, n: int) -> Flow:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.supervisor import SlotSupervisor
-from fabric.checkpoint.manifest import FileRecord
+from fabric.checkpoint.manifest import FINAL, FileRecord
 from fabric.control.errors import from_detail
 from fabric.errors import CancelledError, ExternalError, FabricError, InternalError
 from fabric.event_time import BEGINNING
@@ -150,6 +150,10 @@ class SlotChain:
         """Snapshots that the slot is storing."""
         self._call(barrier=checkpoint)
         return {node: RemoteSnapshot(self, checkpoint, node) for node in self._state.states}
+
+    def on_final(self) -> dict[str, RemoteSnapshot]:
+        """See `Chain`; the slot is storing it."""
+        return self.on_barrier(FINAL)
 
     def on_complete(self, checkpoint: int) -> None:
         """See `Chain`."""

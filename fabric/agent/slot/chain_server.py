@@ -18,6 +18,7 @@ import pyarrow as pa
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.channel import Channel, ChannelClosedError
 from fabric.agent.stream_tasks.restore import Restored, context_of, splits_of
+from fabric.checkpoint.manifest import FINAL
 from fabric.checkpoint.places import Storage, storage_at
 from fabric.control.errors import to_detail
 from fabric.errors import FabricError, InternalError
@@ -75,7 +76,8 @@ class _Stepper:
         """One call, and its answer."""
         if step.WhichOneof("call") != "barrier":
             return self.answer(self._call(step))
-        states = self._chain.on_barrier(step.barrier)
+        chain, checkpoint = self._chain, step.barrier
+        states = chain.on_final() if checkpoint == FINAL else chain.on_barrier(checkpoint)
         kept = {node: state for node, state in states.items() if state != Files()}
         self.answer([], states=kept)
         for node, state in kept.items():

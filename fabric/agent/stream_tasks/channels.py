@@ -14,7 +14,7 @@ empty, whoever waited for room goes on, and its barrier comes soon.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -71,7 +71,8 @@ ChannelEvent = EdgeRows | EdgeWatermark | EdgeEnd | TakeSnapshot | SkipAlignment
 class Channels:
     """The channels of one task; `producers` by edge, `has_sources` when it reads some itself.
 
-    Barriers up to checkpoint `restored`, from which the task goes on, are of an earlier life.
+    Barriers up to checkpoint `restored`, from which the task goes on, are of an earlier life. Those
+    of `aligned` edges are waited for in every checkpoint: none of their rows is ever in flight.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class Channels:
         has_sources: bool = False,
         held_bytes_max: int = 0,
         restored: int = 0,
+        aligned: Iterable[int] = (),
     ) -> None:
+        self._aligned = frozenset(aligned)
         self._times = {edge: dict.fromkeys(found, BEGINNING) for edge, found in producers.items()}
         self._edge_times = dict.fromkeys(self._times, BEGINNING)
         channels = [(edge, p) for edge, times in self._times.items() for p in times]
@@ -125,6 +128,10 @@ class Channels:
     def sources_ended(self) -> Iterator[ChannelEvent]:
         """The task's own sources have no more rows: they hold back no barrier."""
         yield from self._follow(self._alignment.on_end(SOURCES))
+
+    def owing(self, checkpoint: int) -> frozenset[int]:
+        """Edges that are always aligned and have still to bring barriers of a checkpoint."""
+        return frozenset(edge for edge, _ in self._alignment.owing(checkpoint)) & self._aligned
 
     def skip_alignment(
         self, checkpoint: int
@@ -314,6 +321,9 @@ class Inbox:
         self._channels, self._bytes_max = channels, bytes_max
         self._items: deque[tuple[int, Item]] = deque()
         self._recording: Recording | None = None
+        self.skipped = 0
+        """A checkpoint whose barriers the coordinator no longer waits for; only edges that are
+        `owing` keep it from its snapshot."""
 
     @property
     def records(self) -> bool:
@@ -330,6 +340,18 @@ class Inbox:
         for edge, item in items:
             self._items.append((edge, item))
             self._record(edge, item)
+
+    @property
+    def owing(self) -> frozenset[int]:
+        """Edges whose barriers are waited for before `skip_alignment` can take its snapshot."""
+        return self._channels.owing(self.skipped) if self.skipped else frozenset()
+
+    def take_of(self, edges: Collection[int]) -> list[tuple[int, Item]]:
+        """What is to be worked on of these edges alone, ahead of all others: edges have no order
+        among each other."""
+        found = [item for item in self._items if item[0] in edges]
+        self._items = deque(item for item in self._items if item[0] not in edges)
+        return found
 
     def take(self, n_rows_max: int = JOINED_ROWS) -> list[tuple[int, Item]]:
         """What is to be worked on next: as many rows as go through the chain together."""
@@ -350,8 +372,13 @@ class Inbox:
 
         What is to be declined, and with a recording: the snapshot is to be taken now. Nothing is
         recorded yet, see `record`. Where much waits already, from earlier recordings, the task
-        aligns instead: each of them takes more out of the rings than is worked on meanwhile.
+        aligns instead: each of them takes more out of the rings than is worked on meanwhile. Where
+        edges are `owing`, it is called again once they are not.
         """
+        self.skipped = checkpoint
+        if self.owing:
+            return [], None
+        self.skipped = 0
         waiting = sum(item.batch.nbytes for _, item in self._items if isinstance(item, Rows))
         if waiting > self._bytes_max // 2:
             return [], None

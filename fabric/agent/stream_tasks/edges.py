@@ -10,7 +10,7 @@ that comes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from fabric.agent.inputs import Inputs
 from fabric.agent.pipes import Item, Port, Rows
@@ -77,6 +77,12 @@ class Edges:
         self._took_s = clock.monotonic_s()
         gave = {port for port, _ in items}
         self._ports.sort(key=gave.__contains__)  # who gave goes to the back of the line
+        return ((port[0], item) for port, item in items)
+
+    def take_of(self, edges: Collection[int], wait_s: float) -> Iterator[tuple[int, Item]]:
+        """What waits of these edges alone, after at most `wait_s`."""
+        ports = [port for port in self._ports if port[0] in edges]
+        items = self._inputs.next_items(ports, wait_s, 0.0)
         return ((port[0], item) for port, item in items)
 
     def over(self, edge: int) -> None:

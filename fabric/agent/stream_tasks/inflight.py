@@ -30,7 +30,7 @@ from fabric.control import control_pb2 as pb
 from fabric.errors import DataError
 from fabric.operators.snapshots import key_groups
 from fabric.plan.expr import kept_names, output_name
-from fabric.plan.nodes import Keyed, Node, Select, StageInput, TwoStreams
+from fabric.plan.nodes import Keyed, KeyedProcess, Node, Select, StageInput, TwoStreams
 from fabric.plan.walk import walk
 from fabric.state.backend import Snapshot, SnapshotReader, SnapshotWriter
 from fabric.state.opened import group_of
@@ -63,7 +63,7 @@ class InflightEdge:
 
 
 def inflight_edges(inputs: Iterable[pb.InputEdge], task: int) -> list[InflightEdge]:
-    """The pipelined edges into task `task` of a stage."""
+    """The pipelined edges into task `task` of a stage that may have rows in flight."""
     return [
         InflightEdge(
             edge.edge, edge.node_path, tuple(edge.readers) or _step_of(edge.node_path),
@@ -71,7 +71,7 @@ def inflight_edges(inputs: Iterable[pb.InputEdge], task: int) -> list[InflightEd
             read_schema(edge.schema), tuple(sorted(p.task for p in producers_of(edge, task))),
         )
         for edge in inputs
-        if edge.mode == pb.MODE_PIPELINED
+        if edge.mode == pb.MODE_PIPELINED and edge.kind != pb.EDGE_BROADCAST
     ]  # fmt: skip
 
 
@@ -95,7 +95,9 @@ def steps_of(root: Node) -> dict[str, tuple[str, ...]]:
             before = {new: old for old, new in kept_names(node.exprs).items()}
             keys = tuple(before[name] for name in keys) if before.keys() >= set(keys) else ()
         found[node.path] = keys
-        below.update((id(child), keys) for child in node.children if keys)
+        # what is broadcast has no keys
+        told = node.children[:1] if isinstance(node, KeyedProcess) else node.children
+        below.update((id(child), keys) for child in told if keys)
     return dict(reversed(found.items()))
 
 

@@ -95,6 +95,7 @@ class StreamAttempt:
                 has_sources=bool(readers),
                 held_bytes_max=stream.held_bytes_max,
                 restored=stream.checkpoint,
+                aligned=[e.edge for e in spec.deploy.inputs if e.kind == pb.EDGE_BROADCAST],
             )
             inbox = Inbox(channels, stream.held_bytes_max)
             rows = restored.inflight(root, inflight)

@@ -117,6 +117,7 @@ class StreamTask:
             self._cancellation.check()
             for order in mailbox.take():
                 self._obey(order)
+            self._bring_barriers()
             self._tick()  # before the first rows, too: some need to know what time it is
             self._read()
             self._send_watermarks()
@@ -303,6 +304,21 @@ class StreamTask:
         self._inbox.record(recording)
         self._end_recording()
 
+    def _bring_barriers(self) -> None:
+        """Work on edges whose barriers a snapshot waits for, ahead of all other rows; take it."""
+        while edges := self._inbox.owing:
+            self._cancellation.check()
+            if self._chain.is_full:
+                self._emit(self._chain.more())
+            else:
+                self._inbox.add(self._edges.take_of(edges, TICK_S))
+                self._follow(joined(self._channels.items(self._inbox.take_of(edges))))
+            self._tick()
+            for order in self._mailbox.take():
+                self._obey(order)
+        if self._inbox.skipped:
+            self._skip_alignment(self._inbox.skipped)
+
     def _end_recording(self) -> None:
         """Hand over the rows in flight, if all of them came, or it was given up."""
         if (recording := self._inbox.recorded()) is None:
@@ -327,8 +343,8 @@ class StreamTask:
 
     def _pending_snapshot(self, checkpoint: int) -> PendingSnapshot:
         last = checkpoint == FINAL
-        states: dict[str, Snapshot | RemoteSnapshot] = (
-            {} if last else dict(self._chain.on_barrier(checkpoint))
+        states: dict[str, Snapshot | RemoteSnapshot] = dict(
+            self._chain.on_final() if last else self._chain.on_barrier(checkpoint)
         )
         handles: dict[str, tuple[SinkHandle, ...]] = {}
         if (sink := self._sink) is not None:

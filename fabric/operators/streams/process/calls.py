@@ -53,10 +53,11 @@ class Calls:
         self._store = store
         self._deadline = deadline
 
-    def run(self, call: Callable[[], Returned]) -> Batches | str:
-        """The rows of a call; the reason as text when it failed and was taken back."""
+    def run(self, call: Callable[[], Returned], *, must: bool = False) -> Batches | str:
+        """The rows of a call; the reason as text when it failed and was taken back. One that `must`
+        not fail ends the job, whatever the policy."""
         n_asked, n_aside = len(self._requests), self._context.n_aside
-        undoes = self._on_error != "fail"
+        undoes = self._on_error != "fail" and not must
         if undoes:
             self._store.begin()
         try:

@@ -22,7 +22,7 @@ from fabric.operators.streams.process.returned_rows import rows_of_returned
 from fabric.operators.streams.process.timer_service import Requests, as_us, times_of
 from fabric.plan.faults import with_article
 from fabric.plan.nodes import StateField
-from fabric.plan.process import Rows, Time, TimerDomain
+from fabric.plan.process import BroadcastRows, Rows, Time, TimerDomain
 from fabric.plan.types import plain
 from fabric.state import Aggregate, State, StateSpec, StateStore
 from fabric.state.spec import Fold
@@ -54,6 +54,20 @@ class CallContext:
         self.row: int | None = None
         """The one among them whose call it is; None: it is about all."""
         self.key: Any = None
+        self.kept_broadcast: BroadcastRows | None = None
+
+    @property
+    def broadcast(self) -> BroadcastRows:
+        """See `ProcessContext`."""
+        if self.kept_broadcast is None:
+            raise PlanError(
+                "nothing is broadcast to this step; write: .process(…, broadcast=rules)"
+            )
+        return self.kept_broadcast
+
+    def of_none(self) -> None:
+        """The next call is about no key."""
+        self.keys, self.row, self.key = None, None, None
 
     def of_all(self, keys: pa.RecordBatch) -> None:
         """The next call is about all of `keys`."""
@@ -65,6 +79,7 @@ class CallContext:
 
     def state(self, name: str) -> Any:
         """See `ProcessContext`."""
+        self.check_keyed("states")
         if self.row is None:
             return self._state(name)
         found = self._keyed.get(name)
@@ -74,11 +89,21 @@ class CallContext:
 
     def side(self, tag: str, rows: Rows) -> None:
         """See `ProcessContext`."""
+        self.check_keyed("side outputs")
         schema = self._side_schemas.get(tag)
         if schema is None:
             known = ", ".join(self._side_schemas) or "none"
             raise PlanError(f"the side {tag!r} was not declared; declared are: {known}")
         self._sides += [(tag, batch) for batch in rows_of_returned(rows, schema)]
+
+    def check_keyed(self, what: str) -> pa.RecordBatch:
+        """The keys that the call is about; refuses one that is about none."""
+        if self.keys is None:
+            raise PlanError(
+                f"on_broadcast is called in every task, about no key, and has no {what}; keep what "
+                "it prepares in attributes of the instance, and go on in on_rows or on_batch"
+            )
+        return self.keys
 
     def put_aside(self, tag: str, batch: pa.RecordBatch) -> None:
         """Keep a batch for the side `tag`."""
@@ -153,17 +178,15 @@ class CallTimers:
         self._many(False, keys, times, domain)
 
     def _one(self, is_set: bool, time: Time, domain: TimerDomain) -> None:
-        keys, row = self._context.keys, self._context.row
-        if keys is None or row is None:
+        keys, row = self._context.check_keyed("timers"), self._context.row
+        if row is None:
             raise PlanError("a call about many keys sets their timers with set_many(keys, times)")
         self._requests.ask(domain, is_set, keys, row, as_us(time))
 
     def _many(
         self, is_set: bool, keys: pa.RecordBatch, times: pa.Array, domain: TimerDomain
     ) -> None:
-        asked = self._context.keys
-        assert asked is not None
-        wanted = asked.schema
+        wanted = self._context.check_keyed("timers").schema
         if not keys.schema.equals(wanted):
             raise PlanError(f"timers are of the keys {wanted.names}, got {keys.schema.names}")
         rows = np.arange(keys.num_rows)

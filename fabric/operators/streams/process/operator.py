@@ -43,7 +43,7 @@ from fabric.plan.process import (
 )
 from fabric.plan.stream import ERRORS
 from fabric.state import StateStore, open_states
-from fabric.state.backend import Snapshot, SnapshotReader
+from fabric.state.backend import SnapshotReader
 from fabric.state.opened import Wanted
 
 _WATERMARK, _NOW, _TIMERS = "watermark", "now", "timers"
@@ -77,7 +77,9 @@ class ProcessOperator(Operator):
     def open(self, context: Context) -> None:
         """Make the function, and its states in the task's folder."""
         node, self._place = self._node, context
-        found = check_process(load_anew(node.function), node.timers)
+        found = check_process(
+            load_anew(node.function), node.timers, broadcasts=node.broadcast is not None
+        )
         specs = state_specs(node.states, self._key_schema)
         undo = node.on_error != "fail"
         self._store: StateStore = open_states(context.state, specs, context.folder, undo=undo)
@@ -118,7 +120,7 @@ class ProcessOperator(Operator):
         """How many rows and timers it failed on."""
         return {"failed_rows": self._n_failed} if self._node.on_error != "fail" else {}
 
-    def on_barrier(self, checkpoint: int) -> Snapshot:
+    def on_barrier(self, checkpoint: int) -> Joint:
         """States and timers."""
         timers = self._timers.export(self._timer_keys)
         facts = {_WATERMARK: self._context.watermark, _NOW: self._context.now}
