@@ -29,7 +29,9 @@ def run(name: str, found: list[str]) -> None:
         exec(compile(block, f"block {number} of {name}", "exec"), names)
 
 
-@pytest.mark.parametrize("name", ["async.md", "joins.md", "latency.md", "patterns.md", "state.md"])
+@pytest.mark.parametrize("name", [
+    "async.md", "broadcast.md", "joins.md", "latency.md", "patterns.md", "state.md",
+])  # fmt: skip
 def test_documents_of_embedded_sessions(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

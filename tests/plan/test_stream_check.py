@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -367,3 +368,28 @@ def test_state_is_where_a_step_can_have_it(
     with pytest.raises(PlanError, match=message) as caught:
         check(Plan(root, ((path, settings),)))
     assert caught.value.where.node == path
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        (
+            {"broadcast": TABLE, "broadcast_is": "stream"},
+            "it broadcasts 'table' rows, not 'stream'",
+        ),
+        (
+            {"broadcast": TIMED, "broadcast_is": "stream"},
+            "it broadcasts 'timed' rows, not 'stream'",
+        ),
+        ({"broadcast": TOTALS, "broadcast_is": "timed"}, "a broadcast can't take changing results"),
+        ({"broadcast": SCAN}, "it broadcasts 'stream' rows, not ''"),
+        ({"broadcast_is": "table"}, "nothing to broadcast"),
+        ({"broadcast_keys": ("k",)}, "nothing to broadcast"),
+        ({"broadcast": SCAN, "broadcast_is": "stream", "broadcast_bytes": 0}, "at least 1 byte"),
+        ({"broadcast": SCAN, "broadcast_is": "stream", "broadcast_keys": ("k", "k")}, "twice"),
+    ],
+)
+def test_what_can_not_be_broadcast(fields: dict[str, Any], why: str) -> None:
+    step = KeyedProcess(TIMED, (K,), FUNCTION, SCHEMA, **{"broadcast_bytes": 9, **fields})
+    with pytest.raises(PlanError, match=why):
+        check(Plan(Sink(step, OUT)))

@@ -177,6 +177,12 @@ STEPS: list[tuple[Node, str]] = [
      '.process(own, keys="k", schema={"n": "int64", "ts": "timestamp[us]"}, '
      'state={"s": aggregating, "m": map}, timers=["event", "processing"], time="ts", sides="odd", '
      'on_error="side")'),
+    (KeyedProcess(TIMED, (K,), FUNCTION, OWN, (FULL_STATE,), broadcast=TABLE, broadcast_is="table",
+                  broadcast_keys=("k",), broadcast_deleted=Call("is_null", (K,)),
+                  broadcast_bytes=1 << 20),
+     '.process(own, keys="k", schema={"n": "int64", "ts": "timestamp[us]"}, state={"s": '
+     'aggregating}, broadcast=other, broadcast_keys="k", broadcast_deleted=col("k").is_null(), '
+     'broadcast_memory=1048576)'),
     (MapAsync(TIMED, FUNCTION, OWN, on_error="side"),
      '.map_async(own, schema={"n": "int64", "ts": "timestamp[us]"}, on_error="side")'),
     (MapAsync(TIMED, FUNCTION, pa.schema([("n", pa.int64())]), ("k", "ts"), 7, 8, False, SECOND, 3,

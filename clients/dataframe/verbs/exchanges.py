@@ -20,7 +20,7 @@ from fabric.values import ByteSize
 
 
 class RunningVerbs(Verbs):
-    """``exchange``, ``named`` and ``configure``."""
+    """``exchange``, ``rebalance``, ``named`` and ``configure``."""
 
     __slots__ = ()
 
@@ -74,6 +74,20 @@ class RunningVerbs(Verbs):
         if isinstance(n_partitions, str):
             return self.exchange(n_partitions, *keys)
         return self.exchange(*keys, n_partitions=n_partitions)
+
+    def rebalance(self, n_partitions: int = 0) -> Self:
+        """Deal the rows out to all tasks in turn, so that each has as many.
+
+        As `exchange` without keys, for steps after a source whose splits have different loads, or
+        which has fewer splits than there are tasks. `n_partitions` is how many tasks there are
+        then; 0: the parallelism of the job. Rows lose the order that they had within their split.
+
+        >>> from fabric import col, streams
+        >>> rows = streams.generator(n_rows=10, n_splits=1).rebalance(3)
+        >>> rows.filter(col("row") > 3).count()
+        6
+        """
+        return self.exchange(n_partitions=n_partitions)
 
     def named(self, path: str) -> Self:
         """The last step under an address such as ``"enrich/join"``; errors and `configure` use it.

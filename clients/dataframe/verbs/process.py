@@ -21,6 +21,7 @@ from fabric.clients.dataframe.names import column_name
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import nodes
+from fabric.plan.expr import Expr
 from fabric.plan.faults import quoted
 from fabric.plan.nodes import (
     Changes,
@@ -59,20 +60,15 @@ class ProcessVerbs(Verbs):
         broadcast_deleted: Predicates | None = None,
         broadcast_memory: int | str = "64 MiB",
     ) -> Self:
-        """Rows of a `fabric.Process` of your own: called by key, with state and timers.
+        """Rows of a `fabric.Process` of your own, a copy a task: by key, with state and timers.
 
         Parameters
         ----------
-        function
-            The `Process`; each task gets its own copy.
-        schema
-            The columns that it puts out.
-        state
-            States by name: `fabric.streams.value_state`, `list_state`, `map_state` …
-        timers
-            Which it sets: ``event``, ``processing`` or both.
-        time
-            The column put out that is event time, for windows after it.
+        schema, time
+            The columns that it puts out, and which of them is event time, for windows after it.
+        state, timers
+            States by name: `fabric.streams.value_state`, `list_state`, `map_state` …; which timers
+            it sets: ``event``, ``processing`` or both.
         sides
             The columns of each side output, by tag.
         on_error
@@ -82,71 +78,41 @@ class ProcessVerbs(Verbs):
             with fewer, so only the rows that fail alone are taken. They have changed no state.
         timeout
             For each call; by default none. Python code is interrupted, and the rows go by
-            `on_error`; on agents a call that does not come back has its process ended 5 s later,
-            which ends the job.
+            `on_error`; on agents a call that does not come back has its process ended 5 s later.
         broadcast
-            Rules, prices, settings: a stream or a table that every task holds whole, in the same
-            order. The function reads them from ``ctx.broadcast``, and its ``on_broadcast`` is told
-            of those that come. A table is read before the first row; rows that come before the
-            first row of a stream find none. See ``docs/broadcast.md``.
-        broadcast_keys
-            Columns of `broadcast`: of rows with equal ones the newest is kept. By default all rows
-            are kept.
-        broadcast_deleted
-            A condition over columns of `broadcast`: a row of which it is true removes its key.
-        broadcast_memory
-            How many bytes they may take in each task, at most 2 GiB; more end the job.
+            A stream or table that every task holds whole, see `docs/broadcast.md`: all rows, or
+            the newest by `broadcast_keys`, of which a row with `broadcast_deleted` removes its key.
+            More than `broadcast_memory` in a task (at most 2 GiB) ends the job.
 
         Examples
         --------
         >>> import fabric
-        >>> class Halves(fabric.Process):
-        ...     def on_rows(self, ctx, key, rows):
-        ...         for row in rows["row"].to_pylist():
-        ...             if row % 4 == 3:
-        ...                 raise ValueError(f"{row} is no use")
-        ...             yield {"key": key, "row": row}
-        >>> rows = fabric.streams.generator(n_rows=8, n_splits=1, n_keys=1)
-        >>> halves = rows.process(
-        ...     Halves(), keys="key", schema={"key": "int64", "row": "int64"}, on_error="side"
-        ... )
-        >>> halves.collect()["row"].to_pylist()
-        [0, 1, 2, 4, 5, 6]
-        >>> halves.side_output("errors").collect()["error"][0].as_py()  # doctest: +ELLIPSIS
-        'the function Halves raised ValueError: 3 is no use (line 5 of ...)'
         >>> class Above(fabric.Process):
         ...     def on_rows(self, ctx, key, rows):
         ...         limit = ctx.broadcast.get(key)["limit"]
-        ...         return [{"key": key, "row": r} for r in rows["row"].to_pylist() if r > limit]
-        >>> above = rows.process(
-        ...     Above(), keys="key", schema={"key": "int64", "row": "int64"},
-        ...     broadcast=fabric.DataFrame({"key": [0], "limit": [5]}), broadcast_keys="key",
-        ... )
-        >>> above.collect()["row"].to_pylist()
+        ...         return [{"row": row} for row in rows["row"].to_pylist() if row > limit]
+        >>> rows = fabric.streams.generator(n_rows=8, n_splits=1, n_keys=1)
+        >>> limits = fabric.DataFrame({"key": [0], "limit": [5]})
+        >>> rows.process(
+        ...     Above(), keys="key", schema={"row": "int64"}, broadcast=limits, broadcast_keys="key"
+        ... ).collect()["row"].to_pylist()
         [6, 7]
         """
         chosen = args.expressions(args.flatten([keys]), {}, self.schema)
         domains: tuple[Domain, ...] = (timers,) if isinstance(timers, str) else tuple(timers)
-        broadcasts = broadcast is not None
-        name = type(check_process(function, domains, broadcasts=broadcasts)).__name__
+        checked = check_process(function, domains, broadcasts=broadcast is not None)
         node = KeyedProcess(
-            self._node, chosen, own_object(function, name), to_schema(schema, "process"),
-            _states({} if state is None else state), domains,
+            self._node, chosen, own_object(function, type(checked).__name__),
+            to_schema(schema, "process"), _states({} if state is None else state), domains,
             _sides({} if sides is None else sides), on_error,
             maybe_us(timeout, "timeout", least=1) or 0, column_name(time, "process"),
+            broadcast_keys=tuple(column_name(k, "process") for k in args.flatten([broadcast_keys])),
+            broadcast_deleted=_condition(broadcast_deleted),
         )  # fmt: skip
-        told = tuple(column_name(key, "process") for key in args.flatten([broadcast_keys]))
-        gone = None
-        if broadcast_deleted is not None:
-            gone = args.predicate([broadcast_deleted], {}, "process")
         if broadcast is None:
-            return self._then(replace(node, broadcast_keys=told, broadcast_deleted=gone))
+            return self._then(node)
         rules = self._other(broadcast, "process")
-        node = replace(
-            node, broadcast=rules._node, broadcast_is=broadcast_kind(stream_of(rules._node)),
-            broadcast_keys=told, broadcast_deleted=gone, broadcast_bytes=ByteSize(broadcast_memory),
-        )  # fmt: skip
-        return self._with((rules,), node)
+        return self._with((rules,), _broadcasting(node, rules._node, broadcast_memory))
 
     def side_output(self, tag: str) -> Self:
         """The rows that an earlier step puts aside: its dead letters.
@@ -170,6 +136,16 @@ class ProcessVerbs(Verbs):
         True
         """
         return self._then(SideOutput(_step_with(self._node, tag), tag))
+
+
+def _condition(deleted: Predicates | None) -> Expr | None:
+    return None if deleted is None else args.predicate([deleted], {}, "process")
+
+
+def _broadcasting(node: KeyedProcess, rules: nodes.Node, memory: int | str) -> KeyedProcess:
+    """The same step, with rows that every task holds whole."""
+    kind, n_bytes = broadcast_kind(stream_of(rules)), ByteSize(memory)
+    return replace(node, broadcast=rules, broadcast_is=kind, broadcast_bytes=n_bytes)
 
 
 def _states(given: Any) -> tuple[StateField, ...]:

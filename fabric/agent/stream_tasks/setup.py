@@ -95,11 +95,10 @@ class StreamAttempt:
                 has_sources=bool(readers),
                 held_bytes_max=stream.held_bytes_max,
                 restored=stream.checkpoint,
-                aligned=[e.edge for e in spec.deploy.inputs if e.kind == pb.EDGE_BROADCAST],
+                aligned=_broadcast_edges(spec.deploy),
             )
             inbox = Inbox(channels, stream.held_bytes_max)
-            rows = restored.inflight(root, inflight)
-            inbox.add(rows.items)
+            inbox.add((rows := restored.inflight(root, inflight)).items)
             task = StreamTask(
                 node=root.path,
                 chain=chain,
@@ -213,6 +212,11 @@ def _rows_max(top: Node) -> int:
     as a barrier waits until all of them have a request."""
     bounds = (node.capacity for node in walk(top) if isinstance(node, MapAsync))
     return min([ROWS_MAX, *bounds])
+
+
+def _broadcast_edges(deploy: pb.Deploy) -> list[int]:
+    """Whose rows all tasks get: at a barrier each must have come as far as the others."""
+    return [edge.edge for edge in deploy.inputs if edge.kind == pb.EDGE_BROADCAST]
 
 
 def _may_rest(deploy: pb.Deploy) -> bool:

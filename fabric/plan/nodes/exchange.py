@@ -88,7 +88,11 @@ class Exchange(Unary):
         """Rows are not told apart by split any more."""
         (stream,) = below
         if self.kind == "broadcast":
-            raise PlanError("a stream can't be broadcast; leave the exchange out")
+            raise PlanError(
+                "a stream can't be broadcast by an exchange; leave the exchange out, or have a "
+                'function see all of its rows in every task: other.process(f, keys="id", '
+                "schema={…}, broadcast=stream)"
+            )
         if self.mode == "materialised":
             raise mended(
                 "a stream counts as endless, so it can't be materialised",

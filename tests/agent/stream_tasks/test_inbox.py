@@ -201,3 +201,56 @@ def test_a_task_with_much_that_waits_aligns() -> None:
     task.inbox.take(1)
     _, recording = task.inbox.skip_alignment(1)
     assert recording is not None
+
+
+def came(value: int) -> Rows:
+    return Rows(0, pa.record_batch({"v": [value]}))
+
+
+def of_edge(channels: Channels, items: list[tuple[int, Item]], edge: int) -> list[int]:
+    events = [event for event in channels.items(items) if isinstance(event, EdgeRows)]
+    assert {event.edge for event in events} <= {edge}
+    return values([event.batch for event in events])
+
+
+def test_an_edge_that_is_always_aligned_has_no_rows_in_flight() -> None:
+    """Its rows up to the barrier are worked on ahead of all others, and those behind it wait."""
+    channels = Channels({0: [0], 1: [0]}, held_bytes_max=1 << 20, aligned=[1])
+    inbox = Inbox(channels, 1 << 20)
+    inbox.add([(0, came(1)), (1, came(10)), (0, came(2))])
+    assert inbox.owing == frozenset()  # nobody has asked yet
+    assert inbox.skip_alignment(3) == ([], None)
+    assert inbox.owing == {1}
+    assert of_edge(channels, inbox.take_of(inbox.owing), 1) == [10]
+    inbox.add([(1, came(11)), (1, barrier(0, 3)), (1, came(12)), (0, came(3))])
+    assert of_edge(channels, inbox.take_of(inbox.owing), 1) == [11]
+    assert inbox.owing == frozenset()
+    assert inbox.skipped == 3
+    declined, recording = inbox.skip_alignment(3)
+    assert declined == []
+    assert recording is not None
+    inbox.record(recording)
+    inbox.add([(0, barrier(0, 3)), (0, came(4))])
+    assert inbox.recorded() is recording
+    assert {channel: values(rows) for channel, rows in recording.rows.items()} == {
+        (0, 0): [1, 2, 3]
+    }
+    events = [event for event in channels.items(inbox.take()) if isinstance(event, EdgeRows)]
+    assert values([event.batch for event in events if event.edge == 1]) == [12]
+    assert values([event.batch for event in events if event.edge == 0]) == [1, 2, 3, 4]
+    assert inbox.skipped == 0
+
+
+def test_an_aligned_edge_that_ended_owes_nothing_nor_does_one_of_an_aborted_checkpoint() -> None:
+    channels = Channels({0: [0], 1: [0]}, held_bytes_max=1 << 20, aligned=[1])
+    inbox = Inbox(channels, 1 << 20)
+    assert inbox.skip_alignment(3) == ([], None)
+    assert list(channels.aborted(3)) == []
+    assert inbox.owing == frozenset()
+    assert inbox.skip_alignment(inbox.skipped) == ([], None)
+    assert inbox.skip_alignment(4) == ([], None)
+    assert inbox.owing == {1}
+    list(channels.items([(1, Mark(0, Event.END, 0))]))
+    assert inbox.owing == frozenset()
+    _, recording = inbox.skip_alignment(inbox.skipped)
+    assert recording is not None

@@ -98,7 +98,9 @@ def test_every_stream_becomes_a_region_of_pipelined_chains(
 ) -> None:
     root = written(random_stream(Random(seed)))
     graph = plan(root, parallelism, n_splits)
-    tables = {e.producer for e in graph.edges if e.kind == "broadcast"}
+    whole = [e for e in graph.edges if e.kind == "broadcast" and e.mode == "materialised"]
+    tables = {e.producer for e in whole}
+    tables |= {e.producer for e in graph.edges if e.consumer in tables}  # gathered before
     streams = [stage for stage in graph.stages if stage.stage not in tables]
     assert len({stage.region for stage in streams}) == 1
     for stage in streams:
@@ -425,3 +427,26 @@ def test_a_function_sees_no_hidden_column() -> None:
                     Select(BY_MINUTE, (K,))))  # fmt: skip
     made = of(plan(Sink(shared, OUT), parallelism=1), KeyedProcess)
     assert schema_of(made.children[0]).names == [*SCHEMA.names, "w"]
+
+
+@pytest.mark.parametrize("n_splits", [1, 4])
+def test_what_is_broadcast_comes_through_one_task(n_splits: int) -> None:
+    """So that all tasks have it in one order; a table is there before the first row."""
+    rules = replace(SCAN, path="rules")
+    step = KeyedProcess(
+        Exchange(TIMED, "round_robin"), (K,), FUNCTION, SCHEMA, path="judge",
+        broadcast=rules, broadcast_is="stream", broadcast_bytes=1,
+    )  # fmt: skip
+    graph = plan(Sink(step, OUT), parallelism=3, n_splits=n_splits)
+    edge = next(edge for edge in graph.edges if edge.kind == "broadcast")
+    assert (edge.path, edge.mode, edge.n_partitions) == ("judge/broadcast/exchange", "pipelined", 3)
+    assert graph.stages[edge.producer].n_tasks == 1
+    gathers = [edge.path for edge in graph.edges if edge.kind == "gather"]
+    assert gathers == (["judge/broadcast/gather"] if n_splits > 1 else [])
+    alone = plan(Sink(step, OUT), parallelism=1, n_splits=n_splits)
+    assert not any(edge.kind == "broadcast" for edge in alone.edges)
+    table = replace(step, broadcast=TABLE, broadcast_is="table")
+    graph = plan(Sink(table, OUT), parallelism=3)
+    edge = next(edge for edge in graph.edges if edge.kind == "broadcast")
+    assert (edge.path, edge.mode) == ("judge/broadcast", "materialised")
+    assert graph.stages[edge.producer].n_tasks == 1

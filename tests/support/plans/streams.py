@@ -56,6 +56,7 @@ from fabric.plan.nodes import (
     Watermark,
     WithColumns,
 )
+from fabric.plan.nodes.keyed_process import broadcast_kind
 from fabric.plan.schema import schema_of, sides_at
 from fabric.plan.sources import GeneratorStream, MemorySource
 from fabric.plan.stream import Stream, closing
@@ -315,7 +316,16 @@ def _processed(rng: Random, node: Node) -> Node:
     assert stream is not None
     state = StateField("seen", "map", pa.int64(), pa.string(), ttl_us=_SECOND)
     time = "ts" if stream.timed else ""
-    return KeyedProcess(
+    process = KeyedProcess(
         node, (Column("k"),), FUNCTION, SCHEMA, (state,), ("processing",), time=time,
         on_error=rng.choice(["fail", "side"]),
+    )  # fmt: skip
+    if rng.random() < 0.5:
+        return process
+    rules = rng.choice([TABLE, node])
+    keys = rng.choice([(), ("k",)])
+    return replace(
+        process, broadcast=rules, broadcast_is=broadcast_kind(stream_of(rules)),
+        broadcast_keys=keys, broadcast_bytes=1 << 20,
+        broadcast_deleted=Call("is_null", (Column("k"),)) if keys else None,
     )  # fmt: skip

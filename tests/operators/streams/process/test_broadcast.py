@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import DataError, ExpressionError, PlanError
+from fabric.operators.chain import build_chain
 from fabric.operators.contract import Context, Files
 from fabric.operators.snapshots import key_groups
 from fabric.operators.streams.process.broadcast import RULES, KeptBroadcast
@@ -310,3 +311,21 @@ def test_other_columns_are_refused_on_restore() -> None:
         after.restore([state], key_groups(0, 1))
     before.close()
     after.close()
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("stream", [7, 9]), ("timed", [3, 9])])
+def test_rules_without_event_time_hold_nobody_back(kind: str, expected: list[int]) -> None:
+    chain = build_chain(broadcasting(Asks(), kind=kind, states=(), path="judge"))
+    chain.on_watermark(1, 3)
+    chain.on_watermark(0, 7)
+    found = [chain.watermarks[""]]
+    chain.on_watermark(1, 20)
+    chain.on_watermark(0, 9)
+    assert [*found, chain.watermarks[""]] == expected
+    assert not chain.done
+    chain.on_end(0)
+    assert not chain.done  # as long as the rules have no end, neither has the task
+    chain.on_end(1)
+    assert chain.done
+    assert set(chain.on_final()) == {"judge"}
+    chain.close()
