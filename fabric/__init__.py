@@ -22,6 +22,8 @@ from fabric.version import __version__
 if TYPE_CHECKING:
     from fabric import clients, errors, functions, lookups, patterns, selectors
     from fabric.clients import spark
+    from fabric.clients.app.agent_process import EventStream
+    from fabric.clients.app.app import App
     from fabric.clients.dataframe import formats, streams
     from fabric.clients.dataframe.expressions.expr import Expr
     from fabric.clients.dataframe.expressions.over import Window
@@ -160,7 +162,9 @@ _WHERE = {
     **dict.fromkeys(_READERS, "fabric.clients.dataframe.readers.tables"),
     **dict.fromkeys(_FILES, "fabric.clients.dataframe.readers.files"),
     **dict.fromkeys(_WINDOWS, "fabric.clients.dataframe.streams"),
+    "App": "fabric.clients.app.app",
     "DataFrame": "fabric.clients.dataframe.frame",
+    "EventStream": "fabric.clients.app.agent_process",
     "Expr": "fabric.clients.dataframe.expressions.expr",
     "FabricError": "fabric.errors",
     "GroupBy": "fabric.clients.dataframe.verbs.group_by",
@@ -197,9 +201,10 @@ _MODULES = {
 }
 
 __all__ = [
-    "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "KeptState", "OperatorType",
-    "Partition", "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode",
-    "View", "Window", "__version__", "all", "all_horizontal", "any_horizontal", "any_value",
+    "App", "DataFrame", "EventStream", "Expr", "FabricError", "GroupBy", "Job", "JobGraph",
+    "KeptState", "OperatorType", "Partition", "Process", "ProcessContext", "RowByRowWarning",
+    "Session", "StreamOperatorNode", "View", "Window", "__version__", "all", "all_horizontal",
+    "any_horizontal", "any_value",
     "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
     "clients", "coalesce", "col", "collect_list", "concat", "concat_list", "concat_str",
     "concat_ws", "connect", "corr", "count", "count_distinct", "count_if", "count_window",

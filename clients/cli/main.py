@@ -24,6 +24,7 @@ from fabric.clients.cli import (
     states,
     streams,
     up,
+    worker,
 )  # fmt: skip
 from fabric.errors import FabricError
 
@@ -45,6 +46,7 @@ app.command(
     short_help="Run a Python file.",
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command("worker", short_help="Run an App: fabric -A module:app worker.")(worker.worker)
 app.command("explain", short_help="Show what a Python file would run.")(run.explain)
 app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(jobs.checkpoints_app, name="checkpoints")
@@ -70,6 +72,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
+    *,
+    app: worker.AppOption = "",
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -81,7 +86,8 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Taken out of the arguments by `main`, so that it may stand anywhere; here for the help."""
+    """What stands before a subcommand; `main` takes --debug and --insecure from anywhere."""
+    context.meta[worker.META] = app
 
 
 def entry() -> NoReturn:

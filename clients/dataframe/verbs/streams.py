@@ -308,7 +308,7 @@ class StreamVerbs(Verbs):
         root = written[0] if len(written) == 1 else nodes.Union(tuple(written))
         label = name or f"write stream {_place(written[0].target)}"
         choice(on_existing, get_args(OnExisting), "write_stream", "on_existing")
-        stream = _stream_name(name, on_existing, restore, renames or {}, drop)
+        stream = stream_name(name, on_existing, restore, renames or {}, drop)
         return self._with(frames, root)._submitted(label, parallelism, latency, stream)
 
     # ---- helpers
@@ -334,10 +334,11 @@ class StreamVerbs(Verbs):
         return closing(keys, self._stream) if self._stream.timed else ""
 
 
-def _stream_name(
+def stream_name(
     name: str, on_existing: OnExisting, restore: str | os.PathLike[str],
     renames: Mapping[str, str], drop: str | Sequence[str],
 ) -> StreamName | None:  # fmt: skip
+    """The name of a stream with all that goes with it; None for "", which takes nothing else."""
     dropped = (drop,) if isinstance(drop, str) else tuple(drop)
     texts = [*renames, *renames.values(), *dropped]
     if wrong := [text for text in texts if not isinstance(text, str)]:

@@ -57,10 +57,16 @@ Part = Callable[[int, int], Returned]
 
 
 class ProcessOperator(Operator):
-    """Runs the function of `node` over rows of `source`."""
+    """Runs the function of `node` over rows of `source`; or `process`, where that is it."""
 
-    def __init__(self, node: KeyedProcess, source: pa.Schema, output: pa.Schema) -> None:
-        self._node = node
+    def __init__(
+        self,
+        node: KeyedProcess,
+        source: pa.Schema,
+        output: pa.Schema,
+        process: Process | None = None,
+    ) -> None:
+        self._node, self._given = node, process
         self._rows = shown(source)
         self._output = output
         self._names = list(map(output_name, node.keys))
@@ -77,9 +83,8 @@ class ProcessOperator(Operator):
     def open(self, context: Context) -> None:
         """Make the function, and its states in the task's folder."""
         node, self._place = self._node, context
-        found = check_process(
-            load_anew(node.function), node.timers, broadcasts=node.broadcast is not None
-        )
+        function = load_anew(node.function) if self._given is None else self._given
+        found = check_process(function, node.timers, broadcasts=node.broadcast is not None)
         specs = state_specs(node.states, self._key_schema)
         undo = node.on_error != "fail"
         self._store: StateStore = open_states(context.state, specs, context.folder, undo=undo)
@@ -156,6 +161,11 @@ class ProcessOperator(Operator):
         (part,) = parts_of([snapshot], "state")
         specs = state_specs(self._node.states, self._key_schema, told=True)
         return rows_of_state(state, specs, part, wanted, now)
+
+    def rows_of(self, state: str) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+        """Keys and values of a state with one value a key, as they are now."""
+        found: Iterator[tuple[pa.RecordBatch, pa.Array]] = self._store.state(state).scan()
+        return found
 
     def close(self) -> None:
         """Close function, watcher and states."""
