@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOCUMENTS = (
-    "async", "broadcast", "joins", "kafka", "latency", "object_stores", "patterns", "postgres",
-    "state", "tls", "views",
+    "app", "async", "broadcast", "joins", "kafka", "latency", "object_stores", "patterns",
+    "postgres", "state", "tls", "views",
 )  # fmt: skip
 ELSEWHERE = {"coming_from", "upstream"}
 """Tested where their libraries are: `tests/golden`, `tests/security`."""

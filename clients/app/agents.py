@@ -22,6 +22,7 @@ from fabric.clients.dataframe.durations import Length
 from fabric.clients.dataframe.expressions.literal import SchemaLike
 from fabric.clients.dataframe.targets import Target
 from fabric.errors import PlanError
+from fabric.ids import check_name
 from fabric.plan.faults import with_article
 from fabric.plan.stream import OnBad
 
@@ -76,14 +77,41 @@ def _itself(function: FunctionType) -> FunctionType:
     return function
 
 
+def declared(
+    name: str,
+    function: Any,
+    source: DataFrame | Agent | None,
+    key: tuple[str, ...],
+    sinks: tuple[Target | Agent, ...],
+    *,
+    events: type | None,
+    yields: Yields | None,
+    on_error: OnBad,
+    errors: Target | None,
+    timeout: Length | None,
+    tables: Sequence[Table],
+) -> Agent:
+    """The agent that `function` is; a `PlanError` says why it can't be one."""
+    made = checked(function, check_name(name, "agent"))
+    kind, schema = yielded(made, yields, name)
+    if schema is None and sinks:
+        raise never_yields(name, "it has a sink")
+    found = tuple(dict.fromkeys((*tables, *tables_of(made))))
+    return Agent(
+        name, made, source, key, sinks, event_type(made, events, name), kind, schema, on_error,
+        errors, timeout, found,
+    )  # fmt: skip
+
+
 def checked(function: Any, name: str) -> FunctionType:
     """`function` itself, if an agent can run it.
 
     >>> def count(orders): ...
     >>> checked(count, "count")
     Traceback (most recent call last):
-    fabric.errors.PlanError: the agent count is not an async function; write: async def count(orders): …
-    """  # noqa: E501
+    fabric.errors.PlanError: the agent count is not an async function; write: \
+async def count(orders): …
+    """
     if not inspect.isfunction(function):
         got = with_article(type(function).__name__)
         raise PlanError(f"an agent is an async function, got {got}; write: @app.agent(source)")

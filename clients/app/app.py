@@ -15,37 +15,23 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
-from fabric.clients.app.agent_process import AgentProcess, Start
-from fabric.clients.app.agents import (
-    Agent,
-    Declared,
-    Yields,
-    as_names,
-    checked,
-    event_type,
-    never_yields,
-    tables_of,
-    yielded,
-)
-from fabric.clients.app.events import Decoder, value_field
+from fabric.clients.app.agent_process import Start
+from fabric.clients.app.agents import Agent, Declared, Yields, as_names, declared
+from fabric.clients.app.compiler import AppPlan
+from fabric.clients.app.events import value_field
 from fabric.clients.app.tables import MISSING, Table, TableSpec
 from fabric.clients.dataframe.durations import Length, maybe_us
-from fabric.clients.dataframe.expressions.udf import own_object
 from fabric.clients.dataframe.frame import DataFrame
-from fabric.clients.dataframe.functions.functions import lit
+from fabric.clients.dataframe.names import choice
 from fabric.clients.dataframe.targets import Target
 from fabric.clients.job.stream_name import OnExisting, Parallelism
 from fabric.config import StateBackend
 from fabric.errors import PlanError
 from fabric.ids import check_name
 from fabric.plan import nodes
-from fabric.plan.expr import Column
-from fabric.plan.faults import listed, nearest, quoted, with_article
+from fabric.plan.faults import quoted, with_article
 from fabric.plan.mend import free_name
-from fabric.plan.nodes import StateField
-from fabric.plan.targets import BlackholeTarget, StreamMode, StreamTarget
+from fabric.plan.targets import StreamMode, StreamTarget
 
 if TYPE_CHECKING:
     from fabric.clients.app.driver import AppDriver
@@ -172,31 +158,18 @@ class App:
         Agent('odd')
         """
         if source is not None and not isinstance(source, DataFrame | Agent):
-            raise self._no_source(source)
+            raise _no_source(source)
+        choice(on_error, ("fail", "skip"), "agent", "on_error")
         keys, sinks = as_names(key, "key"), _sinks(sink)
 
         def declare(function: Any) -> Agent:
             called = name or getattr(function, "__name__", "agent")
-            if called in self._agents:
-                raise PlanError(
-                    f"there is an agent called {quoted(called)} already; write: "
-                    f"@app.agent(…, name={quoted(free_name(called, self._agents))})"
-                )
-            made = checked(function, check_name(called, "agent"))
-            kind, schema = yielded(made, yields, called)
-            if schema is None and sinks:
-                raise never_yields(called, "it has a sink")
-            agent = Agent(
-                called, made, source, keys, sinks, event_type(made, events, called), kind, schema,
-                "fail" if errors is None and on_error == "fail" else
-                ("skip" if errors is None else "side"),
-                errors, timeout, tuple(dict.fromkeys((*tables, *tables_of(made)))),
+            made = declared(
+                called, function, source, keys, sinks, events=events, yields=yields,
+                on_error=on_error if errors is None else "side", errors=errors, timeout=timeout,
+                tables=tables,
             )  # fmt: skip
-            for each in sinks:
-                if isinstance(each, Agent):
-                    each.feeders.append(agent)
-            self._agents[called] = agent
-            return agent
+            return self._add(made)
 
         return declare
 
@@ -264,7 +237,7 @@ class App:
     # ---- running
 
     def frame(self, agent: Agent) -> DataFrame:
-        """What `agent` yields, as a stream to go on from: windows, joins, another job.
+        """What `agent` yields, as a stream without event time to go on from.
 
         >>> import fabric
         >>> app = fabric.App("clicks")
@@ -275,8 +248,8 @@ class App:
         >>> sorted(app.frame(rows).collect()["row"].to_pylist())
         [0, 1, 2]
         """
-        self._check()
-        return self._frame(self._own(agent), {})
+        plan = self._plan
+        return plan.steps()[plan.own(agent).name]
 
     def run(
         self,
@@ -303,7 +276,7 @@ class App:
         """
         from fabric.clients.dataframe.verbs.streams import stream_name
 
-        written = self._written(mode)
+        written = self._plan.written(mode)
         frames = [frame for frame, _ in written]
         root = written[0][1] if len(written) == 1 else nodes.Union(tuple(s for _, s in written))
         name = stream_name(self.name, on_existing, restore, {}, ())
@@ -334,143 +307,34 @@ event: [{'n': 1}] instead of [{'n': 2}]; keep what it needs in a table: app.Tabl
         """
         from fabric.clients.app.driver import AppDriver
 
-        self._check()
-        steps: dict[str, DataFrame] = {}
-        for agent in self._agents.values():
-            self._frame(agent, steps)
-        return AppDriver(self._agents, steps, self._starts, strict=strict)
+        return AppDriver(self._agents, self._plan.steps(), self._starts, strict=strict)
 
-    # ---- the plan
-
-    def _own(self, agent: Agent) -> Agent:
-        if not isinstance(agent, Agent) or self._agents.get(agent.name) is not agent:
-            raise PlanError(f"{agent!r} is not an agent of the app {self.name}")
+    def _add(self, agent: Agent) -> Agent:
+        if agent.name in self._agents:
+            raise PlanError(
+                f"there is an agent called {quoted(agent.name)} already; write: "
+                f"@app.agent(…, name={quoted(free_name(agent.name, self._agents))})"
+            )
+        for sink in agent.sinks:
+            if isinstance(sink, Agent):
+                sink.feeders.append(agent)
+        self._agents[agent.name] = agent
         return agent
 
-    def _written(self, mode: StreamMode) -> list[tuple[DataFrame, nodes.Sink]]:
-        """All that the app writes; the frames have its settings."""
-        self._check()
-        steps: dict[str, DataFrame] = {}
-        read = {each.name for agent in self._agents.values() for each in agent.inputs}
-        pairs: list[tuple[DataFrame, Target]] = []
-        for agent in self._agents.values():
-            frame = self._frame(agent, steps)
-            targets = [sink for sink in agent.sinks if not isinstance(sink, Agent)]
-            if not agent.sinks and agent.name not in read:
-                if agent.schema is not None:
-                    raise PlanError(
-                        f"the agent {agent.name} yields, and nobody takes its rows; write: "
-                        '@app.agent(…, sink="folder"), or leave yield out'
-                    )
-                targets = [BlackholeTarget()]
-            pairs += [(frame, target) for target in targets]
-            if agent.errors is not None:
-                pairs.append((_failed(agent, frame), agent.errors))
-        return [(frame, frame._written(target, "parquet", mode)) for frame, target in pairs]
+    @property
+    def _plan(self) -> AppPlan:
+        return AppPlan(self.name, self._agents, self._tables, self._starts, self.store)
 
-    def _check(self) -> None:
-        """Refuse what can't be one plan, by the names of its agents."""
-        if not self._agents:
-            raise PlanError(f"the app {self.name} has no agents; write: @app.agent(source)")
-        users: dict[int, Agent] = {}
-        for agent in self._agents.values():
-            self._check_agent(agent)
-            for table in agent.tables:
-                other = users.setdefault(id(table), agent)
-                if other is not agent:
-                    raise PlanError(
-                        f"the table {table.name} is used by the agents {other.name} and "
-                        f"{agent.name}, and a table belongs to one agent; let one of them yield "
-                        f"events to the other"
-                    )
-        for agent in self._agents.values():
-            _check_cycles(agent, ())
 
-    def _check_agent(self, agent: Agent) -> None:
-        for each in agent.inputs:
-            self._own(each)
-            if each.schema is None:
-                raise never_yields(each.name, f"the agent {agent.name} reads its rows")
-        if agent.source is None and not agent.feeders:
-            raise PlanError(
-                f"the agent {agent.name} has no source; write: @app.agent(stream), or make it the "
-                "sink of another agent"
-            )
-        if agent.tables and not agent.key:
-            raise PlanError(
-                f"the agent {agent.name} uses the table {agent.tables[0].name}, whose values "
-                'belong to keys, and has none; write: @app.agent(…, key="user")'
-            )
-        for table in agent.tables:
-            if self._tables.get(table.name) is not table:
-                raise PlanError(f"{table!r} of the agent {agent.name} is another app's table")
-
-    def _frame(self, agent: Agent, steps: dict[str, DataFrame]) -> DataFrame:
-        """The step that `agent` is, over its inputs; `steps` has those that were made."""
-        if agent.name in steps:
-            return steps[agent.name]
-        parts = [agent.source] if isinstance(agent.source, DataFrame) else []
-        parts += [self._frame(each, steps) for each in agent.inputs]
-        try:
-            made = self._step(agent, _together(parts))
-        except PlanError as error:
-            raise PlanError(f"the agent {agent.name}: {error.message}") from None
-        steps[agent.name] = made
-        return made
-
-    def _step(self, agent: Agent, rows: DataFrame) -> DataFrame:
-        for key in agent.key:
-            if key not in rows.columns:
-                near = nearest(key, rows.columns)
-                hint = f"; write: key={quoted(near)}" if near else ""
-                raise PlanError(
-                    f"the key {quoted(key)} is not a column; the columns are "
-                    f"{listed(rows.columns)}{hint}"
-                )
-        decoder = Decoder(agent.events, rows.schema)
-        columns = list(dict.fromkeys((*decoder.columns, *agent.key)))
-        rows, keys = rows.select(*columns), agent.key
-        if not keys:  # one key for all events, so one task
-            alone = free_name("agent", columns)
-            rows, keys = rows.with_columns(lit(0).alias(alone)), (alone,)
-        schema = agent.schema
-        if schema is None:
-            schema = pa.schema([rows.schema.field(keys[0])])
-        process = AgentProcess(
-            agent.name, agent.function, decoder, schema, columns=columns,
-            tables=[table.spec for table in agent.tables], starts=self._starts,
-        )  # fmt: skip
-        made = rows._then(
-            nodes.KeyedProcess(
-                rows._node, tuple(map(Column, keys)), own_object(process, agent.name), schema,
-                tuple(map(_state, agent.tables)), on_error=agent.on_error,
-                timeout_us=maybe_us(agent.timeout, "timeout", least=1) or 0,
-            )
-        ).named(agent.name)  # fmt: skip
-        return made if self.store is None else made.configure(agent.name, state=self.store)
-
-    def _no_source(self, given: Any) -> PlanError:
-        if callable(given):
-            return PlanError(
-                "@app.agent takes the source of events, got a function; write: @app.agent(stream)"
-            )
+def _no_source(given: Any) -> PlanError:
+    if callable(given):
         return PlanError(
-            f"an agent reads a stream or another agent, got {with_article(type(given).__name__)}; "
-            'write: @app.agent(fabric.read_stream("folder"))'
+            "@app.agent takes the source of events, got a function; write: @app.agent(stream)"
         )
-
-
-def _failed(agent: Agent, frame: DataFrame) -> DataFrame:
-    """The events that an agent failed on, without the column that stands for a missing key."""
-    failed = frame.side_output("errors")
-    if agent.key:
-        return failed
-    *columns, _, error, node, attempt = failed.columns
-    return failed.select(*columns, error, node, attempt)
-
-
-def _state(table: Table) -> StateField:
-    return StateField(table.name, "value", table.spec.field.dtype, ttl_us=table.ttl_us)
+    return PlanError(
+        f"an agent reads a stream or another agent, got {with_article(type(given).__name__)}; "
+        'write: @app.agent(fabric.read_stream("folder"))'
+    )
 
 
 def _sinks(given: Any) -> tuple[Target | Agent, ...]:
@@ -482,25 +346,3 @@ def _sinks(given: Any) -> tuple[Target | Agent, ...]:
                 'write: sink="folder"'
             )
     return several
-
-
-def _together(parts: Sequence[DataFrame]) -> DataFrame:
-    first, *others = parts
-    for other in others:
-        if other.schema != first.schema:
-            raise PlanError(
-                f"it reads rows of different columns: {listed(first.columns)} and "
-                f"{listed(other.columns)}; select the same ones"
-            )
-    return first.union(*others) if others else first
-
-
-def _check_cycles(agent: Agent, above: tuple[str, ...]) -> None:
-    if agent.name in above:
-        path = (*above[above.index(agent.name) :], agent.name)
-        raise PlanError(
-            f"the agents {' → '.join(reversed(path))} send rows to each other in a cycle, which a "
-            "plan can't have; make them one agent, or write to a topic that the first one reads"
-        )
-    for each in agent.inputs:
-        _check_cycles(each, (*above, agent.name))

@@ -40,8 +40,11 @@ class Total:
     amount: int
 
 
-def shop(folder: Path, session: fabric.Session) -> App:
-    """Each order with its number and the sum by user; every hundredth; and users, by another."""
+def shop(folder: Path, session: fabric.Session, *, alone: bool = False) -> App:
+    """Each order with its number and the sum by user; every hundredth; and users, by another.
+
+    The first of these agents may be `alone`: each task has a process, which takes a while to start.
+    """
     made = streams.generator(
         n_rows=N_ROWS, n_splits=N_SPLITS, n_keys=N_KEYS, seed=SEED, session=session
     )  # fmt: skip
@@ -55,6 +58,9 @@ def shop(folder: Path, session: fabric.Session) -> App:
             totals[order.user] += order.amount
             counts[order.user] += 1
             yield Total(order.user, counts[order.user], totals[order.user])
+
+    if alone:
+        return app
 
     @app.agent(count, sink=folder / "hundreds")
     async def hundreds(totals: EventStream[Total]) -> AsyncIterator[Total]:
@@ -85,7 +91,7 @@ def written(folder: Path) -> list[tuple[int, ...]]:
     return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def check(folder: Path) -> None:
+def check(folder: Path, *, alone: bool = False) -> None:
     """Nothing is lost or doubled: numbers rise by one, and each sum adds an amount of the user."""
     totals, expected = written(folder / "totals"), amounts()
     steps: dict[int, Counter[int]] = defaultdict(Counter)
@@ -96,6 +102,8 @@ def check(folder: Path) -> None:
         steps[user][amount - sum_before] += 1
         last[user] = number, amount
     assert steps == expected
+    if alone:
+        return
     assert written(folder / "hundreds") == [row for row in totals if row[1] % 100 == 0]
     users = Counter(user for (user,) in written(folder / "users"))
     assert users == {user: some.total() for user, some in expected.items()}
@@ -108,23 +116,23 @@ def test_agents_of_an_app_are_one_job(tmp_path: Path, store: Any) -> None:
         app = shop(tmp_path, session)
         app.store = store
         job = app.run(parallelism=2).wait()
-        shown = str(job.plan())
-        assert "stream_scan_1: as above" in shown, shown  # the source of two agents is read once
+        n_scans = job.plan().stages.count("streams.generator(")
+        assert n_scans == 1, "the source of two agents is read once"
     check(tmp_path)
 
 
 def test_an_app_that_was_stopped_goes_on(tmp_path: Path) -> None:
     with fabric.connect() as session, held(tmp_path / "held"):
         session.checkpoints(folder=str(tmp_path / "checkpoints"), interval_s=0.2)
-        job = shop(tmp_path, session).run(parallelism=2)
+        job = shop(tmp_path, session, alone=True).run(parallelism=2)
         wait_until(lambda: published(job) > 1, PATIENCE_S)
         assert job.state("count", "counts").table().num_rows > 0
         job.stop()
         assert 0 < len(written(tmp_path / "totals")) < N_ROWS
     with fabric.connect() as session:
         session.checkpoints(folder=str(tmp_path / "checkpoints"), interval_s=0.2)
-        shop(tmp_path, session).run(parallelism=1).wait()
-    check(tmp_path)
+        shop(tmp_path, session, alone=True).run(parallelism=1).wait()
+    check(tmp_path, alone=True)
 
 
 def published(job: fabric.Job) -> int:
@@ -137,13 +145,13 @@ def test_an_agent_is_killed(tmp_path: Path, nth: int) -> None:
     with local_fabric(2, slots=4) as running, connected(running) as session:
         session.checkpoints(interval_s=0.2)
         with running.held():
-            job = shop(tmp_path, session).run(parallelism=2)
+            job = shop(tmp_path, session, alone=True).run(parallelism=2)
             wait_until(lambda: published(job) >= nth, PATIENCE_S)
             running.kill(1)
             running.restart(1)
         job.wait(PATIENCE_S)
         assert max(task.attempt for task in job.tasks()) > 0, "tasks began again"
-    check(tmp_path)
+    check(tmp_path, alone=True)
 
 
 def connected(running: LocalFabric) -> fabric.Session:

@@ -30,7 +30,7 @@ def run(name: str, found: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", [
-    "async.md", "broadcast.md", "joins.md", "latency.md", "patterns.md", "state.md",
+    "app.md", "async.md", "broadcast.md", "joins.md", "latency.md", "patterns.md", "state.md",
 ])  # fmt: skip
 def test_documents_of_embedded_sessions(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

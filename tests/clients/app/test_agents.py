@@ -94,6 +94,7 @@ DECLARED: dict[str, tuple[Callable[[App], object], str]] = {
     "a shared default": (lambda app: app.Table("t", default=[]), "write: default=list"),
     "an odd name": (lambda app: app.Table("a b", int), 'plain name, got "a b"'),
     "a start that is not async": (lambda app: app.on_start(print), "write: async def print"),
+    "a policy": (declared(silent, on_error="ignore"), "on_error"),
     "a store": (lambda app: App("x", store="disk"), 'got \'disk\'; write: App\\("x", store="rocks'),
 }  # fmt: skip
 
@@ -109,6 +110,10 @@ def a_cycle(app: App) -> None:
     first = agent(app, "first")
     second = agent(app, "second", first)
     agent(app, "third", second, sink=first)
+
+
+def into_another_app(app: App) -> None:
+    agent(app, "here", source(), sink=agent(App("other"), "there", sink="out"))
 
 
 def a_shared_table(app: App) -> None:
@@ -128,6 +133,7 @@ PLANNED: dict[str, tuple[Callable[[App], object], str]] = {
     "a cycle": (a_cycle, "agents first → second → third → first send rows to each other in a cyc"),
     "a shared table": (a_shared_table, "table seen is used by the agents one and two"),
     "another app's agent": (another_apps, r"Agent\('there'\) is not an agent of the app shop"),
+    "a sink of another app": (into_another_app, r"Agent\('there'\) is not an agent of the app"),
     "another app's table": (
         lambda app: agent(
             app, "a", source(), key="key", tables=[App("x").Table("t", int)], sink="out"
