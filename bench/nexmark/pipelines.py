@@ -326,7 +326,7 @@ def _counts() -> list[Any]:
 
 
 def _by_price(name: str, counted: Callable[[Any], Any]) -> list[Any]:
-    """What is counted of cheap, middling and dear tables.bid."""
+    """What is counted of cheap, middling and dear bids."""
     from fabric import col
 
     price = col("price")
