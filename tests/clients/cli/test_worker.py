@@ -10,6 +10,7 @@ import pytest
 
 import fabric
 from fabric.clients.cli.main import main
+from fabric.clients.dataframe import session as sessions
 
 ORDERS = """
 import fabric
@@ -29,10 +30,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FABRIC_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("FABRIC_ADDRESS", raising=False)
-    yield tmp_path
-    from fabric.clients.dataframe.session import close_all
-
-    close_all()
+    with monkeypatch.context() as patched:  # tests before this one may have sessions open
+        patched.setattr(sessions, "_open", [])
+        yield tmp_path
+        sessions.close_all()
 
 
 def module(folder: Path, text: str) -> str:
