@@ -57,6 +57,11 @@ _PLANNERS = frozenset({
     "n_tasks", "broadcast_is",
 })  # fmt: skip
 """Fields that the planner sets, or that are told elsewhere."""
+_YOUNGER = frozenset({
+    "broadcast", "broadcast_keys", "broadcast_deleted", "broadcast_bytes", "salt",
+})  # fmt: skip
+"""Fields that there were not when the oldest savepoints were made that must be restored: those of
+a node that does without one do not tell of it."""
 _STATELESS = frozenset({StreamScan.WIRE, Watermark.WIRE, Sink.WIRE})
 """Kinds of nodes that keep a position, and no state of keys."""
 _TOLD = (
@@ -203,7 +208,7 @@ def _parts(node: Node) -> Iterator[tuple[str, str]]:
         yield "changes", str(node.changes_results)
     for each in fields(node):
         value = getattr(node, each.name)
-        if each.name in _PLANNERS:
+        if each.name in _PLANNERS or (each.name in _YOUNGER and not value):
             continue
         if isinstance(value, Node):
             yield each.name, _columns(schema_of(value))

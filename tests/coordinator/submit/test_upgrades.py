@@ -209,6 +209,15 @@ def process(dtype: str = "int32", **more: Any) -> DataFrame:
     return made.named("p")
 
 
+def ruled(*columns: str, **more: Any) -> DataFrame:
+    state = {"n": streams.value_state("int32")}
+    rules = rows().select("key", *columns)
+    made = rows().process(
+        Counting(), keys="key", schema={"n": "int64"}, state=state, broadcast=rules, **more
+    )
+    return made.named("p")
+
+
 def running() -> DataFrame:
     return rows().group_by("key").agg(count().alias("n")).named("counts").changes()
 
@@ -296,10 +305,16 @@ CHANGES = [
         "j: refused: left computed was",
     ),
     ("suffix", near(), near(suffix="_b"), "j: changed: suffix was _right, is _b"),
+    ("salt", near(salt=4), near(salt=8), "j: refused: left computed was"),
+    ("salted", near(), near(salt=8), "j: refused: its keys was key: int64, is key: int64, __salt"),
     (
         "joined columns", near(), near().select("key", "ts", "ts_right"),
         "j: refused: the columns of what it keeps was",
     ),
+    ("ruled", process(), ruled(), "p: changed: broadcast was none, is key: int64"),
+    ("unruled", ruled(), process(), "p: changed: broadcast was key: int64, is none"),
+    ("rules", ruled(), ruled("row"), "p: refused: broadcast was key: int64, is key: int64, row: "),
+    ("rule keys", ruled(), ruled(broadcast_keys="key"), "p: changed: broadcast keys was none, is"),
     ("widened", process(), process("int64"), "p: changed: state n was a value"),
     ("narrowed", process("int64"), process(), "p: refused: state n was a value"),
     (
