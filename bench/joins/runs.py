@@ -2,81 +2,37 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from bench.harness import Answer, Case
 from bench.joins.data import COLUMNS, SIDES, Asked, answer_of, m_rows_a_core, paths
-from bench.latencies.windows import cpu_s
-from bench.nexmark.fabric_engine import STATE, started_agents
+from bench.stream_runs import StreamRun
 
 if TYPE_CHECKING:
     import fabric
-    from fabric.clients.session.session import Session
 
 
-def run(case: Case) -> JoinRun:
-    """A session of this process."""
-    import fabric
-
-    stack = ExitStack()
-    session = stack.enter_context(fabric.connect(parallelism=Asked.of(case).cores))
-    return JoinRun(case, session, time.process_time, stack)
-
-
-def agents_run(case: Case) -> JoinRun:
-    """Two agents, each of which may use all cores."""
-    stack = ExitStack()
-    session, processes = started_agents(stack, Asked.of(case).cores)
-    return JoinRun(case, session, partial(cpu_s, processes), stack)
-
-
-class JoinRun:
-    """One kind of join; `cpu_s` gives the processor time that its engine has used until now."""
-
-    def __init__(
-        self, case: Case, session: Session, cpu_s: Callable[[], float], stack: ExitStack
-    ) -> None:
-        session.checkpoints(state=STATE)
-        self._case, self._session, self._cpu_s, self._stack = case, session, cpu_s, stack
-        self._asked = Asked.of(case)
-        self._all, self._few = self._frame(self._asked), self._frame(self._asked.few())
-        self._start_s = self._used_s = 0.0
-
-    def work(self) -> object:
-        """One job over all rows."""
-        before = self._cpu_s()
-        self._write(self._all)
-        self._used_s = self._cpu_s() - before
-        return None
-
-    def beside(self) -> None:
-        """Start and end a job."""
-        begin = time.perf_counter()
-        self._write(self._few)
-        self._start_s = time.perf_counter() - begin
+class JoinRun(StreamRun):
+    """One kind of join."""
 
     def answer(self) -> Answer:
         """All pairs, and what they cost."""
         return answer_of(
-            self.batches(), state=STATE, start_s=round(self._start_s, 3),
-            cpu_s=round(self._used_s, 2),
-            m_rows_a_core=m_rows_a_core(self._case, self._used_s),
+            self.batches(), state=self.STATE, start_s=round(self._start_s, 3),
+            cpu_s=round(self._cpu_s, 2), m_rows_a_core=m_rows_a_core(self._case, self._cpu_s),
         )  # fmt: skip
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """What is found."""
         return self._all.iter_batches()
 
-    def close(self) -> None:
-        """End the session."""
-        self._stack.close()
+    def _frames(self) -> tuple[fabric.DataFrame, fabric.DataFrame]:
+        asked = Asked.of(self._case)
+        return self._frame(asked), self._frame(asked.few())
 
     def _frame(self, asked: Asked) -> fabric.DataFrame:
         from fabric import col, streams
@@ -94,10 +50,8 @@ class JoinRun:
             right, near, "bt", left_by="k", right_by="j", how=how
         ).select(*COLUMNS)  # fmt: skip
 
-    def _write(self, frame: fabric.DataFrame) -> None:
-        from fabric import streams
 
-        frame.write_stream(streams.to_blackhole()).wait(progress=False)
+run, agents_run = JoinRun.embedded, JoinRun.on_agents
 
 
 def duckdb_run(case: Case) -> DuckRun:

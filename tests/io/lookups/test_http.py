@@ -18,6 +18,7 @@ from fabric import DataFrame, lookups
 from fabric.errors import ConfigError, DataError, ExternalError, FabricError, PlanError
 from fabric.io.lookups.http import HttpLookup
 from fabric.plan.check import check
+from tests.support.lookups import answers
 
 CITIES = {"7": "Oslo", "8": "Bern", "a/b é": "Riga"}
 Answer = Callable[["Handler", str], None]
@@ -125,19 +126,6 @@ def server() -> Iterator[str]:
     thread.join()
 
 
-def asked(lookup: HttpLookup, *given: Any) -> list[Any]:
-    """What it answers, one call after the other."""
-
-    async def ask() -> list[Any]:
-        await lookup.open()
-        try:
-            return [await lookup(one) for one in given]
-        finally:
-            await lookup.close()
-
-    return asyncio.run(ask())
-
-
 def items(server: str, path: str = "items/{id}", **more: Any) -> HttpLookup:
     columns = {"city": "a.city"} if "keys" not in path else ["city"]
     return lookups.http(f"{server}/{path}", key="id", columns=columns, **more)
@@ -145,7 +133,7 @@ def items(server: str, path: str = "items/{id}", **more: Any) -> HttpLookup:
 
 def test_a_key_is_asked_for_once_and_connections_are_kept(server: str) -> None:
     rows = [{"id": 7}, {"id": 8}, {"id": 7}, {"id": 9}, {"id": 9}, {"id": None}, {"id": "a/b é"}]
-    found = asked(items(server), *rows)
+    found = answers(items(server), *rows)
     oslo, bern, nobody, riga = ([{"city": c}] for c in ("Oslo", "Bern", None, "Riga"))
     assert found == [oslo, bern, oslo, nobody[0], nobody[0], nobody[0], riga]
     assert Handler.asked == ["/items/7", "/items/8", "/items/9", "/items/a%2Fb%20%C3%A9"]
@@ -155,10 +143,10 @@ def test_a_key_is_asked_for_once_and_connections_are_kept(server: str) -> None:
 
 def test_a_cache_is_bounded_and_ages(server: str) -> None:
     few = items(server, cache_rows=1)
-    asked(few, {"id": 7}, {"id": 8}, {"id": 8}, {"id": 7})
+    answers(few, {"id": 7}, {"id": 8}, {"id": 8}, {"id": 7})
     assert Handler.asked == ["/items/7", "/items/8", "/items/7"]
     Handler.asked.clear()
-    asked(items(server, cache_s=0), {"id": 7}, {"id": 7})
+    answers(items(server, cache_s=0), {"id": 7}, {"id": 7})
     assert Handler.asked == ["/items/7"] * 2
 
 
@@ -201,7 +189,7 @@ def test_a_call_that_is_cancelled_fails_those_that_wait_for_it(server: str) -> N
 @pytest.mark.parametrize("path", ["bulk?ids={keys}", "map?ids={keys}"])
 def test_many_keys_in_one_request(server: str, path: str) -> None:
     rows = pa.table({"id": [7, 9, 8, 7, None]})
-    (found,) = asked(items(server, path), rows)
+    (found,) = answers(items(server, path), rows)
     expected = [[{"city": "Oslo"}], {"city": None}, [{"city": "Bern"}], [{"city": "Oslo"}],
                 {"city": None}]  # fmt: skip
     assert found == expected
@@ -210,9 +198,9 @@ def test_many_keys_in_one_request(server: str, path: str) -> None:
 
 
 def test_missing_keys(server: str) -> None:
-    assert asked(items(server, missing="skip"), {"id": 9}) == [[]]
+    assert answers(items(server, missing="skip"), {"id": 9}) == [[]]
     with pytest.raises(DataError, match="there is nothing about 9"):
-        asked(items(server, missing="fail"), {"id": 9})
+        answers(items(server, missing="fail"), {"id": 9})
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -220,16 +208,16 @@ def test_answers_of_all_kinds(server: str, kind: str) -> None:
     _, expected, text = BAD[kind]
     lookup = items(server, f"{kind}/{{id}}")
     if isinstance(expected, int):
-        assert asked(lookup, {"id": 1}, {"id": 2}) == [[{"city": expected}]] * 2
+        assert answers(lookup, {"id": 1}, {"id": 2}) == [[{"city": expected}]] * 2
         return
     with pytest.raises(expected, match=text) as caught:
-        asked(lookup, {"id": 1})
+        answers(lookup, {"id": 1})
     assert caught.value.retryable == (expected is ExternalError)
 
 
 def test_nobody_listens() -> None:
     with pytest.raises(ExternalError, match=r"127\.0\.0\.1:1 gave no answer"):
-        asked(items("http://127.0.0.1:1"), {"id": 1})
+        answers(items("http://127.0.0.1:1"), {"id": 1})
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import fabric
 from fabric import lookups
 from fabric.errors import AuthError, DataError, ExternalError, PlanError
 from fabric.io.lookups.postgres import PostgresLookup
+from tests.support.lookups import answers
 from tests.support.postgres import PostgresServer
 
 QUERY = "SELECT id, name, age FROM people WHERE id = ANY(%(id)s) ORDER BY age"
@@ -35,22 +36,11 @@ def people(server: PostgresServer, query: str = QUERY, **more: Any) -> PostgresL
     return lookups.postgres(query, dsn=server.url(), key=more.pop("key", "id"), **more)
 
 
-def asked(lookup: PostgresLookup, *given: Any) -> list[Any]:
-    async def ask() -> list[Any]:
-        await lookup.open()
-        try:
-            return [await lookup(one) for one in given]
-        finally:
-            await lookup.close()
-
-    return asyncio.run(ask())
-
-
 def test_keys_rows_and_nulls(server: PostgresServer) -> None:
     ann, nobody = [{"name": "Ann", "age": 30}], {"name": None, "age": None}
     both = [{"name": "Bob", "age": 40}, {"name": "Ben", "age": 41}]
     rows = pa.table({"id": [2, None, 1, 9, 2]})
-    assert asked(people(server), rows, {"id": 3}, {"id": 1}) == [
+    assert answers(people(server), rows, {"id": 3}, {"id": 1}) == [
         [both, nobody, ann, nobody, both], [{"name": None, "age": 5}], ann
     ]  # fmt: skip
     query = (
@@ -59,7 +49,7 @@ def test_keys_rows_and_nulls(server: PostgresServer) -> None:
     )
     lookup = people(server, query, key=["base", "quote"])
     pairs = pa.table({"base": ["EUR", "EUR"], "quote": ["CHF", "USD"]})
-    assert asked(lookup, pairs) == [[[{"rate": 0.9}], {"rate": None}]]
+    assert answers(lookup, pairs) == [[[{"rate": 0.9}], {"rate": None}]]
 
 
 def test_what_was_asked_is_remembered(server: PostgresServer) -> None:
@@ -89,7 +79,7 @@ def test_what_was_asked_is_remembered(server: PostgresServer) -> None:
 )
 def test_bad_queries(server: PostgresServer, query: str, text: str) -> None:
     with pytest.raises(DataError, match=text):
-        asked(people(server, query), {"id": 1})
+        answers(people(server, query), {"id": 1})
 
 
 def test_refused_before_anything_runs() -> None:

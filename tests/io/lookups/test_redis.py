@@ -19,6 +19,7 @@ from fabric import lookups
 from fabric.errors import AuthError, ConfigError, DataError, ExternalError
 from fabric.io.lookups.redis import RedisLookup
 from tests.support.certificates import Issuer
+from tests.support.lookups import answers
 from tests.support.postgres import free_port
 from tests.support.redis import RedisServer
 
@@ -45,15 +46,8 @@ def people(server: RedisServer, **more: Any) -> RedisLookup:
 
 
 def asked(lookup: RedisLookup, schema: dict[str, pa.DataType], *given: Any) -> list[Any]:
-    async def ask() -> list[Any]:
-        lookup.fit(pa.schema(schema))
-        await lookup.open()
-        try:
-            return [await lookup(one) for one in given]
-        finally:
-            await lookup.close()
-
-    return asyncio.run(ask())
+    lookup.fit(pa.schema(schema))
+    return answers(lookup, *given)
 
 
 PERSON = {"name": pa.string(), "age": pa.int64()}
