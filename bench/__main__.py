@@ -31,6 +31,7 @@ TOOLS = {
     "latencies",
     "restoring",
     "stores",
+    "stream_runs",
     "wire_server",
 }
 
